@@ -1,0 +1,4 @@
+"""The rules, as pure functions: no I/O, no clock, no randomness.
+
+Read `states`, then `decide`.
+"""

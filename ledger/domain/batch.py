@@ -1,0 +1,78 @@
+"""What a batch of commands is decided on, and what it decides."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    Resolution,
+)
+from ledger.domain.quotes import PriceCard
+from ledger.domain.refusals import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The rows that a batch of commands needs, as they stand under the locks.
+
+    `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
+    closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
+    (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `stripe` chooses the stripe of the financial book.
+    """
+
+    now: datetime
+    new_id: Callable[[], UUID]
+    stripe: int = 0
+    holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
+    books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
+    closed_books: frozenset[tuple[str, str]] = frozenset()
+    budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
+    cards: Mapping[tuple[str, str, int], PriceCard] = field(default_factory=dict)
+    receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
+    exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+
+
+class Outcome(NamedTuple):
+    """The answer to one command: a refusal, or the resource as it is now."""
+
+    refusal: Refusal | None = None
+    hold: Hold | None = None
+    budget: Budget | None = None
+    book: Book | None = None
+    card: PriceCard | None = None
+    replayed: bool = False
+    applied: bool = True
+    may_send: bool = False
+    matched_by_operation: bool = False
+    incident_id: UUID | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    books: dict[tuple[str, str], Book] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    postings: list[Posting] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    resolutions: list[Resolution] = field(default_factory=list)
+    incidents: list[Incident] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
+    grants: list[Grant] = field(default_factory=list)
+    cards: list[PriceCard] = field(default_factory=list)

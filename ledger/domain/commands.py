@@ -1,0 +1,287 @@
+"""What can be asked of the ledger. Every command is validated when it is built by the service, and knows its fingerprint.
+
+The fingerprint is SHA-256 over the canonical content without the key: the same key with another fingerprint is refused.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar, TypeAlias
+
+from ledger.domain.canonical import digest
+from ledger.domain.model import Caller
+from ledger.domain.money import plain
+from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec
+
+FINGERPRINT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Who will send, and for how long the attempt may run. The nonce is kept only as its SHA-256."""
+
+    nonce: str = field(repr=False)
+    lease: timedelta
+    executor: str
+
+    @property
+    def nonce_hash(self) -> bytes:
+        return hashlib.sha256(self.nonce.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """The part that all commands share."""
+
+    NAME: ClassVar[str] = ""
+
+    caller: Caller
+    key: str
+    fingerprint: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", digest(self.NAME, FINGERPRINT_VERSION, self.content()))
+
+    def content(self) -> dict[str, Any]:
+        """What the command says, without caller and key; numbers as strings."""
+        raise NotImplementedError
+
+    @property
+    def receipt_key(self) -> tuple[str, str, str, str]:
+        """(tenant, actor, command, key): the scope in which a key is unique."""
+        return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnHold(_Keyed):
+    operation_id: str
+
+    @property
+    def hold_key(self) -> tuple[str, str]:
+        return (self.caller.tenant, self.operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve(_OnHold):
+    """Set money aside on every level above the named budgets. With `dispatch` the hold is born DISPATCHING."""
+
+    NAME: ClassVar[str] = "Reserve"
+
+    budget_ids: tuple[str, ...]
+    quote: QuoteSpec
+    ttl: timedelta
+    labels: tuple[tuple[str, str], ...] = ()
+    exclusive_key: str | None = None
+    request_group: str | None = None
+    dispatch: Dispatch | None = None
+
+    def content(self) -> dict[str, Any]:
+        q = self.quote
+        quoted: list[Any] = [q.kind.value, plain(q.tolerance), q.provider, q.model]
+        if q.kind is QuoteKind.FIXED:
+            quoted += [plain(q.amount), q.currency, q.reason]
+        else:
+            quoted += [q.card_id, str(q.card_version), q.service_tier, q.region, q.api_flavor]
+            quoted += [[group, str(ceiling)] for group, ceiling in q.ceilings]
+        return {
+            "operation": self.operation_id,
+            "budgets": self.budget_ids,
+            "quote": quoted,
+            "ttl": str(self.ttl),
+            "labels": self.labels,
+            "exclusive": self.exclusive_key,
+            "group": self.request_group,
+            # The nonce is compared on its own: the same request from another process is a replay, without the permission to send.
+            "dispatch": None if self.dispatch is None else str(self.dispatch.lease),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BeginDispatch(_OnHold):
+    """Ask for the permission to send."""
+
+    NAME: ClassVar[str] = "BeginDispatch"
+
+    dispatch: Dispatch
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "lease": str(self.dispatch.lease)}
+
+
+@dataclass(frozen=True, slots=True)
+class MarkOutcomeUnknown(_OnHold):
+    """Say that nobody here knows what became of the call."""
+
+    NAME: ClassVar[str] = "MarkOutcomeUnknown"
+
+    observation: str
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "observation": self.observation}
+
+
+@dataclass(frozen=True, slots=True)
+class Release(_OnHold):
+    """Give the money back without evidence: only while RESERVED."""
+
+    NAME: ClassVar[str] = "Release"
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse(_OnHold):
+    """The service's own: what follows when a hold's time or an attempt's lease has run out."""
+
+    NAME: ClassVar[str] = "Lapse"
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Usage as observed, in disjoint buckets, with its provenance.
+
+    `document` is the usage object as the provider sent it, if it did; `defects` says what kept it from being read in full
+    (a billable field that is absent, a negative bucket); `charged` is the amount, for a FIXED quote.
+    """
+
+    source: str
+    provider: str
+    model: str
+    service_tier: str
+    adapter: str
+    adapter_revision: str
+    buckets: tuple[tuple[str, int], ...] = ()
+    charged: Decimal | None = None
+    charged_currency: str = ""
+    document: str = ""
+    flavor: str = ""
+    defects: tuple[str, ...] = ()
+    provider_receipt: str | None = None
+    response_id: str = ""
+    observed_at: datetime | None = None
+
+    def content(self) -> dict[str, Any]:
+        """The observation as JSON; numbers as strings. When and by which response it was seen are not part of the fact."""
+        content: dict[str, Any] = {
+            "source": self.source,
+            "provider": self.provider,
+            "model": self.model,
+            "tier": self.service_tier,
+            "adapter": self.adapter,
+            "adapter_revision": self.adapter_revision,
+            "buckets": {bucket: str(quantity) for bucket, quantity in self.buckets},
+        }
+        if self.charged is not None:
+            content["charged"] = [plain(self.charged), self.charged_currency]
+        if self.document:
+            content["document"] = self.document
+            content["flavor"] = self.flavor
+        if self.response_id:
+            content["response_id"] = self.response_id
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class NoCostProof:
+    """A typed proof that the call cost nothing. kind: NEVER_SENT, REJECTED_BEFORE_EXECUTION, GATEWAY_CACHE_HIT."""
+
+    kind: str
+    adapter: str
+    adapter_revision: str
+    cause: str = ""
+    provider_status: int = 0
+    provider_request_id: str = ""
+    observed_at: datetime | None = None
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "cause": self.cause,
+            "status": str(self.provider_status),
+            "request_id": self.provider_request_id,
+            "adapter": self.adapter,
+            "adapter_revision": self.adapter_revision,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve(_OnHold):
+    """Settle the hold on evidence. `attempt` 0 is the latest."""
+
+    NAME: ClassVar[str] = "Resolve"
+
+    evidence: Usage | NoCostProof
+    attempt: int = 0
+    accept_overrun_reason: str = ""
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation_id,
+            "attempt": str(self.attempt),
+            "receipt": self.evidence.provider_receipt if isinstance(self.evidence, Usage) else None,
+            "evidence": self.evidence.content(),
+            "accept_overrun": self.accept_overrun_reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBudget(_Keyed):
+    """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
+
+    NAME: ClassVar[str] = "CreateBudget"
+
+    budget_id: str
+    parent_id: str | None
+    currency: str
+    display_name: str
+    limit: Decimal | None
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "budget": self.budget_id,
+            "parent": self.parent_id,
+            "currency": self.currency,
+            "name": self.display_name,
+            "limit": None if self.limit is None else plain(self.limit),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GrantBudget(_Keyed):
+    """Add money to a budget, once per reference."""
+
+    NAME: ClassVar[str] = "GrantBudget"
+
+    budget_id: str
+    amount: Decimal
+    currency: str
+    reference: str
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "budget": self.budget_id,
+            "amount": plain(self.amount),
+            "currency": self.currency,
+            "reference": self.reference,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PutPriceCard(_Keyed):
+    """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
+
+    NAME: ClassVar[str] = "PutPriceCard"
+
+    card: PriceCard
+
+    def content(self) -> dict[str, Any]:
+        return {"card": self.card.card_id, "content": self.card.to_document()}
+
+
+HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
+Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard

@@ -1,0 +1,252 @@
+"""The rows of the ledger, as the rules see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ledger.domain.money import ZERO
+from ledger.domain.quotes import Quote
+from ledger.domain.states import HoldState, ResolutionKind
+
+
+class Role(StrEnum):
+    """What a caller may do. SYSTEM is the service's own background work and cannot be given to a token."""
+
+    GATEWAY = "gateway"
+    FINANCE = "finance"
+    AUDITOR = "auditor"
+    ADMIN = "admin"
+    SYSTEM = "system"
+
+
+class Account(StrEnum):
+    """The accounts of a book. The first six are a budget's, the last two the financial book's."""
+
+    AUTHORITY = "AUTHORITY"
+    AVAILABLE = "AVAILABLE"
+    HELD = "HELD"
+    UNKNOWN = "UNKNOWN"
+    SPENT = "SPENT"
+    DEFICIT = "DEFICIT"
+    EXPENSE = "EXPENSE"
+    PAYABLE = "PAYABLE"
+
+
+DEBIT_NORMAL = frozenset({Account.AUTHORITY, Account.DEFICIT, Account.EXPENSE})
+
+
+class EntryKind(StrEnum):
+    OPEN = "OPEN"
+    GRANT = "GRANT"
+    RESERVE = "RESERVE"
+    RELEASE = "RELEASE"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+    SETTLE = "SETTLE"
+
+
+class Caller(NamedTuple):
+    """Who asks: a service principal of one tenant."""
+
+    tenant: str
+    actor: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A node of the tree. `path` is the chain from the root to this budget, both included.
+
+    `limit` None is unlimited, 0 is nothing.
+    """
+
+    tenant: str
+    budget_id: str
+    path: tuple[str, ...]
+    currency: str
+    display_name: str
+    limit: Decimal | None
+    created_at: datetime
+
+    @property
+    def parent_id(self) -> str | None:
+        return self.path[-2] if len(self.path) > 1 else None
+
+    @property
+    def book_id(self) -> str:
+        """The book of the budget's one unbounded period."""
+        return f"{self.budget_id}#0"
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The balances of one budget and period, or of one stripe of the financial book, each on its normal side.
+
+    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
+    authority + deficit = available + held + unknown + spent, and expense = payable.
+    """
+
+    tenant: str
+    book_id: str
+    budget_id: str | None
+    currency: str
+    floor: Decimal | None
+    closed: bool = False
+    version: int = 0
+    authority: Decimal = ZERO
+    available: Decimal = ZERO
+    held: Decimal = ZERO
+    unknown: Decimal = ZERO
+    spent: Decimal = ZERO
+    deficit: Decimal = ZERO
+    expense: Decimal = ZERO
+    payable: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Money set aside for one operation, its latest attempt, and its resolution in force.
+
+    `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched.
+    """
+
+    tenant: str
+    operation_id: str
+    state: HoldState
+    currency: str
+    amount: Decimal
+    quote: Quote
+    budget_ids: tuple[str, ...]
+    books: tuple[str, ...]
+    labels: Mapping[str, str]
+    actor: str
+    fingerprint: bytes
+    created_at: datetime
+    expire_at: datetime
+    updated_at: datetime
+    exclusive_key: str | None = None
+    request_group: str | None = None
+    attempt: int = 0
+    generation: int = 0
+    executor: str | None = None
+    dispatcher: str | None = None
+    nonce_hash: bytes | None = None
+    dispatched_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    inferred: bool = False
+    provider_receipt: str | None = None
+    revision: int = 0
+    resolution_kind: ResolutionKind | None = None
+    resolution_digest: bytes | None = None
+    settled: Decimal | None = None
+    resolved_at: datetime | None = None
+    version: int = 1
+
+
+class Entry(NamedTuple):
+    """One journal entry; its labels are the hold's."""
+
+    tenant: str
+    entry_id: UUID
+    kind: EntryKind
+    currency: str
+    recorded_at: datetime
+    effective_at: datetime
+    accounting_date: date
+    operation_id: str | None
+    actor: str
+
+
+class Posting(NamedTuple):
+    """One line of an entry: debits positive, credits negative. `version` numbers the lines of a book without a gap."""
+
+    tenant: str
+    book_id: str
+    version: int
+    entry_id: UUID
+    account: Account
+    amount: Decimal
+
+
+class Receipt(NamedTuple):
+    """What one idempotency key did: the invocation log. `outcome` is OK or the reason of a remembered refusal."""
+
+    tenant: str
+    actor: str
+    command: str
+    key: str
+    fingerprint: bytes
+    fingerprint_version: int
+    resource: str
+    outcome: str
+    refusal: Mapping[str, Any] | None
+    state: str | None
+    recorded_at: datetime
+
+
+class Evidence(NamedTuple):
+    """An observation with its provenance. Kept whether it was accepted or not; `reasons` says why not.
+
+    status: ACCEPTED, REJECTED, CORROBORATING (the same facts again), CONFLICTING (other facts after the end).
+    """
+
+    tenant: str
+    operation_id: str
+    evidence_id: UUID
+    attempt: int
+    kind: ResolutionKind
+    status: str
+    reasons: tuple[str, ...]
+    source: str
+    actor: str
+    observed_at: datetime | None
+    received_at: datetime
+    provider_receipt: str | None
+    digest: bytes | None
+    body: Mapping[str, Any]
+
+
+class Resolution(NamedTuple):
+    """A terminal fact. Revision 1 resolves the hold; a later one corrects it and names the digest that it replaces."""
+
+    tenant: str
+    operation_id: str
+    revision: int
+    kind: ResolutionKind
+    digest: bytes
+    supersedes: bytes | None
+    amount: Decimal
+    currency: str
+    cost_over_hold: Decimal
+    lines: tuple[Mapping[str, str], ...]
+    evidence_id: UUID | None
+    entry_id: UUID | None
+    actor: str
+    reason: str | None
+    recorded_at: datetime
+
+
+class Incident(NamedTuple):
+    """Something that people must look at. kind: RESOLUTION_CONFLICT or DOUBLE_ACCEPTANCE."""
+
+    tenant: str
+    incident_id: UUID
+    kind: str
+    operation_id: str
+    opened_at: datetime
+    detail: Mapping[str, str]
+
+
+class Grant(NamedTuple):
+    """Money added to a budget; unique by its reference."""
+
+    tenant: str
+    budget_id: str
+    reference: str
+    amount: Decimal
+    entry_id: UUID
+    actor: str
+    recorded_at: datetime

@@ -1,0 +1,79 @@
+"""Exact decimal money: parsing, one normal form, and the context in which all arithmetic is done.
+
+An amount has at most 20 digits before the point and 18 after it, as NUMERIC(38,18) holds. Arithmetic runs in a context of
+76 digits that traps Inexact: a result that would have to be rounded is a bug, except in `round_line`, which rounds on purpose.
+"""
+
+import re
+from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+
+ZERO = Decimal(0)
+PLACES = 18
+WHOLE_DIGITS = 20
+
+CONTEXT = Context(
+    prec=76, rounding=ROUND_HALF_EVEN, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999
+)
+_ROUNDING = Context(prec=76, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999)
+_QUANTUM = Decimal(1).scaleb(-PLACES)
+_LIMIT = Decimal(10) ** WHOLE_DIGITS
+
+_PLAIN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
+_PRICE = re.compile(r"[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_CURRENCY = re.compile(r"[A-Z][A-Z0-9_]{2,15}", re.ASCII)
+
+
+class NotMoney(ValueError):
+    """The text is not an exact amount."""
+
+
+def parse_amount(text: str, *, negative: bool = False) -> Decimal:
+    """Reads an amount from its wire form.
+
+    Raises NotMoney for anything but a plain decimal of at most 20 + 18 digits: NaN, Infinity, an exponent, a comma, a blank,
+    too many places; and for a number below zero unless `negative`.
+    """
+    if not _PLAIN.fullmatch(text):
+        raise NotMoney("must be a plain decimal number with at most 20 digits before the point and 18 after it")
+    amount = Decimal(text)
+    if amount < 0 and not negative:
+        raise NotMoney("must not be negative")
+    return amount if amount else ZERO
+
+
+def parse_price(text: str) -> Decimal:
+    """Reads a price, which catalogues also write with an exponent: `1e-7` and `0.0000001` are equal.
+
+    Raises NotMoney for anything that is not an exact number from zero upwards with at most 18 places.
+    """
+    if not _PRICE.fullmatch(text):
+        raise NotMoney("must be a decimal number, without a sign, such as 0.0000001 or 1e-7")
+    price = CONTEXT.normalize(Decimal(text))
+    if price >= _LIMIT or price != _ROUNDING.quantize(price, _QUANTUM):
+        raise NotMoney("must have at most 20 digits before the point and 18 after it")
+    return price if price else ZERO
+
+
+def parse_currency(text: str) -> str:
+    """An ISO 4217 code or a declared unit: 3 to 16 upper-case letters, digits or underscores. Raises NotMoney."""
+    if not _CURRENCY.fullmatch(text):
+        raise NotMoney("must be 3 to 16 upper-case letters, digits or underscores, such as USD")
+    return text
+
+
+def plain(amount: Decimal) -> str:
+    """The one normal form: no exponent, no trailing zeros, no negative zero."""
+    if not amount:
+        return "0"
+    text = format(amount, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def round_line(quantity: int, rate: Decimal, per: int) -> Decimal:
+    """The price of `quantity` units at `rate` for `per` of them; rounded once, half even, to 18 places."""
+    return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per)), _QUANTUM)
+
+
+def fits(amount: Decimal) -> bool:
+    """True if NUMERIC(38,18) can hold the amount."""
+    return abs(amount) < _LIMIT
