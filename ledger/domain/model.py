@@ -86,7 +86,8 @@ class Book:
     """The balances of one budget and period, or of one stripe of the financial book, each on its normal side.
 
     `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
-    authority + deficit = available + held + unknown + spent, and expense = payable.
+    authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
+    stripe of the financial book has `provider` and `model`.
     """
 
     tenant: str
@@ -94,6 +95,8 @@ class Book:
     budget_id: str | None
     currency: str
     floor: Decimal | None
+    provider: str | None = None
+    model: str | None = None
     closed: bool = False
     version: int = 0
     authority: Decimal = ZERO
