@@ -161,10 +161,9 @@ hold = Table(
 # Written as PostgreSQL prints it, line breaks included: that is how the migrations are compared with it.
 _DUE_AT = """
 CASE
-    WHEN (state = 'RESERVED'::text) THEN expire_at
+    WHEN state = 'RESERVED'::text THEN expire_at
     ELSE lease_expires_at
-END
-""".strip()
+END"""
 due_at = literal_column(f"({_DUE_AT})", TIMESTAMP(timezone=True))
 is_open = text("state IN ('RESERVED', 'DISPATCHING')")
 Index("hold_due", due_at, hold.c.tenant, hold.c.operation_id, postgresql_where=is_open)
