@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
-Document: TypeAlias = "str | bool | None | list[Document] | tuple[Document, ...] | Mapping[str, Document]"
+Document: TypeAlias = "str | bool | list[Document] | tuple[Document, ...] | Mapping[str, Document] | None"
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 

@@ -4,6 +4,7 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -31,7 +32,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
+class _Keyed(ABC):
     """The part that all commands share."""
 
     NAME: ClassVar[str] = ""
@@ -43,9 +44,9 @@ class _Keyed:
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", digest(self.NAME, FINGERPRINT_VERSION, self.content()))
 
+    @abstractmethod
     def content(self) -> dict[str, Any]:
         """What the command says, without caller and key; numbers as strings."""
-        raise NotImplementedError
 
     @property
     def receipt_key(self) -> tuple[str, str, str, str]:

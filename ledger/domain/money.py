@@ -14,7 +14,9 @@ WHOLE_DIGITS = 20
 CONTEXT = Context(
     prec=76, rounding=ROUND_HALF_EVEN, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999
 )
-_ROUNDING = Context(prec=76, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999)
+_ROUNDING = Context(
+    prec=76, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999
+)
 _QUANTUM = Decimal(1).scaleb(-PLACES)
 _LIMIT = Decimal(10) ** WHOLE_DIGITS
 

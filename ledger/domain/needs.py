@@ -77,7 +77,7 @@ def books_to_lock(
         return tuple(
             (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
         )
-    if isinstance(command, GrantBudget):
+    if isinstance(command, (CreateBudget, GrantBudget)):
         budget = budgets.get((tenant, command.budget_id))
         return () if budget is None else ((tenant, budget.book_id),)
     if hold is None or isinstance(command, BeginDispatch):

@@ -77,7 +77,13 @@ class PriceCard:
             "aliases": sorted(self.aliases),
             "currency": self.currency,
             "rates": [
-                {"bucket": r.bucket, "tier": r.service_tier, "above": str(r.above), "price": plain(r.price), "per": str(r.per)}
+                {
+                    "bucket": r.bucket,
+                    "tier": r.service_tier,
+                    "above": str(r.above),
+                    "price": plain(r.price),
+                    "per": str(r.per),
+                }
                 for r in sorted(self.rates)
             ],
             "max_input_tokens": None if self.max_input_tokens is None else str(self.max_input_tokens),
@@ -98,7 +104,8 @@ class PriceCard:
             aliases=tuple(document["aliases"]),
             currency=document["currency"],
             rates=tuple(
-                Rate(r["bucket"], r["tier"], int(r["above"]), Decimal(r["price"]), int(r["per"])) for r in document["rates"]
+                Rate(r["bucket"], r["tier"], int(r["above"]), Decimal(r["price"]), int(r["per"]))
+                for r in document["rates"]
             ),
             max_input_tokens=_integer(document["max_input_tokens"]),
             max_output_tokens=_integer(document["max_output_tokens"]),
@@ -138,7 +145,9 @@ class PriceCard:
         reachable = [
             r
             for r in self.rates
-            if GROUP_OF_BUCKET[r.bucket] == group and r.service_tier in service_tiers and (r.above == 0 or r.above < prompt_tokens)
+            if GROUP_OF_BUCKET[r.bucket] == group
+            and r.service_tier in service_tiers
+            and (r.above == 0 or r.above < prompt_tokens)
         ]
         return max(reachable, key=lambda r: Decimal(r.price) * (10**12) / r.per)
 
@@ -264,7 +273,8 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
         bound = _bound(group, ceilings.get(group), card, clamped)
         if bound is None:
             return _unquotable(
-                f"{group} has no ceiling: give one, or put the model's own limit on the card.", f"quote.metered.ceilings[{group}]"
+                f"{group} has no ceiling: give one, or put the model's own limit on the card.",
+                f"quote.metered.ceilings[{group}]",
             )
         bounds[group] = bound
     prompt = bounds.get(INPUT_GROUP, 0)
@@ -276,7 +286,9 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     for line in lines:
         amount = CONTEXT.add(amount, line.amount)
     if not fits(amount):
-        return _unquotable("The amount is above what the ledger can hold: lower the ceilings.", "quote.metered.ceilings")
+        return _unquotable(
+            "The amount is above what the ledger can hold: lower the ceilings.", "quote.metered.ceilings"
+        )
     return Quote(
         spec.kind, amount, card.currency, spec.tolerance, card.provider, card.model,
         card_id=card.card_id, card_version=card.version, card_digest=card.digest.hex(),
@@ -290,12 +302,20 @@ def _card_fits(spec: QuoteSpec, card: PriceCard, tiers: frozenset[str], now: dat
     if spec.model and spec.model not in card.models:
         return _unquotable(f"Model {spec.model!r} is not on card {card.card_id!r}.", "quote.metered.model")
     if spec.service_tier not in card.tiers:
-        return _unquotable(f"Card {card.card_id!r} has no price for tier {spec.service_tier!r}.", "quote.metered.service_tier")
-    if not ((card.valid_from is None or card.valid_from <= now) and (card.valid_until is None or now < card.valid_until)):
-        return _unquotable(f"Version {card.version} of card {card.card_id!r} is not valid now.", "quote.metered.card_version")
+        return _unquotable(
+            f"Card {card.card_id!r} has no price for tier {spec.service_tier!r}.", "quote.metered.service_tier"
+        )
+    if not (
+        (card.valid_from is None or card.valid_from <= now) and (card.valid_until is None or now < card.valid_until)
+    ):
+        return _unquotable(
+            f"Version {card.version} of card {card.card_id!r} is not valid now.", "quote.metered.card_version"
+        )
     unpriced = [g for g, quantity in spec.ceilings if quantity and g not in card.groups(tiers)]
     if unpriced:
-        return _unquotable(f"Card {card.card_id!r} has no price for {unpriced[0]}.", f"quote.metered.ceilings[{unpriced[0]}]")
+        return _unquotable(
+            f"Card {card.card_id!r} has no price for {unpriced[0]}.", f"quote.metered.ceilings[{unpriced[0]}]"
+        )
     return None
 
 

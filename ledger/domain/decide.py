@@ -1,0 +1,126 @@
+"""The one place where commands become decisions.
+
+`decide` takes the commands of a batch in their order over the rows that were loaded under locks. A single request is a batch of
+one. Nothing here can be undone half way: each rule is a flat list of guards that refuse, then a line "From here it succeeds",
+then what is written. One refusal never touches a neighbour.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import localcontext
+from typing import Any
+
+from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.budgets import create_budget, grant_budget, put_price_card
+from ledger.domain.commands import (
+    FINGERPRINT_VERSION,
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    GrantBudget,
+    Lapse,
+    MarkOutcomeUnknown,
+    PutPriceCard,
+    Release,
+    Reserve,
+    Resolve,
+)
+from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.model import Receipt
+from ledger.domain.money import CONTEXT
+from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.resolving import resolve
+from ledger.domain.work import Work, refuse
+
+OK = "OK"
+
+_RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
+    Reserve: reserve,
+    BeginDispatch: begin_dispatch,
+    MarkOutcomeUnknown: mark_outcome_unknown,
+    Release: release,
+    Resolve: resolve,
+    Lapse: lapse,
+    CreateBudget: create_budget,
+    GrantBudget: grant_budget,
+    PutPriceCard: put_price_card,
+}
+
+# A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
+_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget)
+_NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
+
+
+def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
+    """Decides a batch in which each hold and each idempotency key is named at most once."""
+    work = Work(loaded)
+    outcomes = work.decision.outcomes
+    with localcontext(CONTEXT):
+        for command in commands:
+            receipt = loaded.receipts.get(command.receipt_key)
+            if receipt is not None:
+                outcomes.append(_replay(work, command, receipt))
+                continue
+            outcome = _RULES[type(command)](work, command)
+            if _claims_key(command, outcome):
+                work.decision.receipts.append(_receipt(work, command, outcome))
+            outcomes.append(outcome)
+        work.journal.close()
+    return work.decision
+
+
+def _claims_key(command: Command, outcome: Outcome) -> bool:
+    if outcome.refusal is not None:
+        return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
+    return outcome.applied or not isinstance(command, Lapse)
+
+
+def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
+    refusal = outcome.refusal
+    return Receipt(
+        tenant=command.caller.tenant,
+        actor=command.caller.actor,
+        command=command.NAME,
+        key=command.key,
+        fingerprint=command.fingerprint,
+        fingerprint_version=FINGERPRINT_VERSION,
+        resource=_resource(command, outcome),
+        outcome=OK if refusal is None else refusal.reason.value,
+        refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
+        state=None if outcome.hold is None else outcome.hold.state.value,
+        recorded_at=work.now,
+    )
+
+
+def _resource(command: Command, outcome: Outcome) -> str:
+    """What the key stands for: an operation, a budget, or a version of a price card."""
+    if isinstance(command, PutPriceCard):
+        assert outcome.card is not None, "a price card is never refused here"
+        return f"{outcome.card.card_id}#{outcome.card.version}"
+    if isinstance(command, (CreateBudget, GrantBudget)):
+        return command.budget_id
+    return command.operation_id
+
+
+def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
+    """The answer to a key that was used before: the resource as it is now, or the refusal that was remembered."""
+    if receipt.fingerprint != command.fingerprint:
+        return refuse(
+            Reason.IDEMPOTENCY_MISMATCH,
+            f"The key {command.key!r} was used for another {command.NAME}; a new intent needs a new key.",
+            idempotency_key=command.key,
+            resource=receipt.resource,
+        )
+    if receipt.refusal is not None:
+        refusal = Refusal(Reason(receipt.outcome), receipt.refusal["message"], receipt.refusal["metadata"])
+        return Outcome(refusal=refusal, replayed=True, applied=False)
+    if isinstance(command, PutPriceCard):
+        version = int(receipt.resource.rpartition("#")[2])
+        return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
+    if isinstance(command, (CreateBudget, GrantBudget)):
+        budget = work.loaded.budgets[(command.caller.tenant, command.budget_id)]
+        book = work.journal.book(budget.tenant, budget.book_id).closed()
+        return Outcome(budget=budget, book=book, replayed=True, applied=False)
+    hold = work.loaded.holds[command.hold_key]
+    dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
+    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))

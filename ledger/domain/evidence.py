@@ -1,0 +1,223 @@
+"""Evidence: is it about this hold, is its source authoritative, and what does it come to?
+
+An appraisal is pure arithmetic over the hold's quote, the pinned price card and the observation. It is made in the same way
+for a first resolution, for a replay, and by an auditor who reprices the books.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from ledger.domain.canonical import digest
+from ledger.domain.commands import NoCostProof, Usage
+from ledger.domain.model import Caller, Hold, Role
+from ledger.domain.money import ZERO, fits, plain, round_line
+from ledger.domain.quotes import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard, Quote, QuoteKind
+from ledger.domain.states import HoldState, ResolutionKind
+
+# Which roles may bring usage from a source. A source that nobody may bring is not authoritative: it is kept as a mere claim.
+AUTHORITATIVE: Mapping[str, frozenset[Role]] = {
+    "PROVIDER_RESPONSE": frozenset({Role.GATEWAY, Role.FINANCE}),
+    "PROVIDER_RECORD": frozenset({Role.GATEWAY, Role.FINANCE}),
+    "WEBHOOK": frozenset({Role.GATEWAY, Role.FINANCE}),
+    "STATEMENT": frozenset({Role.FINANCE}),
+    "OPERATOR": frozenset({Role.FINANCE}),
+    "GATEWAY_ESTIMATE": frozenset(),
+}
+
+# Statuses by which a provider says that it did not begin: bad request, authentication, payment, permission, not found, too
+# large, unprocessable, too many. A 5xx says nothing of the kind.
+REJECTING_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 415, 422, 429})
+
+
+class Line(NamedTuple):
+    """A priced bucket."""
+
+    bucket: str
+    quantity: int
+    rate: Decimal
+    per: int
+    amount: Decimal
+
+    def to_document(self) -> dict[str, str]:
+        return {
+            "bucket": self.bucket,
+            "quantity": str(self.quantity),
+            "rate": plain(self.rate),
+            "per": str(self.per),
+            "amount": plain(self.amount),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """What an observation comes to.
+
+    `reasons` says why it cannot settle the hold; without any, `amount` and `lines` are its price. `about_this_hold` is true
+    if it shows that this hold's call was made, whether or not it can be priced.
+    """
+
+    kind: ResolutionKind
+    reasons: tuple[str, ...] = ()
+    about_this_hold: bool = True
+    amount: Decimal = ZERO
+    service_tier: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+def price(card: PriceCard, buckets: Mapping[str, int], service_tier: str) -> tuple[tuple[Line, ...], tuple[str, ...]]:
+    """Prices disjoint buckets by a card: the priced lines, sorted by bucket, and the reasons why some cannot be priced.
+
+    The tier of a long prompt is chosen once, by the whole prompt. A line beyond 18 places is rounded once, half even.
+    """
+    prompt = sum(quantity for bucket, quantity in buckets.items() if GROUP_OF_BUCKET[bucket] == INPUT_GROUP)
+    lines: list[Line] = []
+    reasons: list[str] = []
+    for bucket in sorted(buckets):
+        quantity = buckets[bucket]
+        if quantity < 0:
+            reasons.append(f"{bucket} is negative")
+        elif quantity:
+            rate = card.rate(bucket, service_tier, prompt)
+            if rate is None:
+                reasons.append(f"{bucket} has no price on the card in tier {service_tier}")
+            else:
+                lines.append(Line(bucket, quantity, rate.price, rate.per, round_line(quantity, rate.price, rate.per)))
+    return tuple(lines), tuple(reasons)
+
+
+def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Caller) -> Appraisal:
+    """Holds usage against the quote, and prices it."""
+    quote = hold.quote
+    foreign = _foreign(quote, usage, card)
+    claims = _not_authoritative(usage, caller)
+    tier = usage.service_tier or quote.service_tier
+    if quote.kind is QuoteKind.FIXED:
+        amount, lines, unpriced = _charged(hold, usage)
+    else:
+        amount, lines, unpriced = _metered(quote, usage, card, tier)
+    return Appraisal(
+        ResolutionKind.USAGE,
+        reasons=foreign + claims + unpriced,
+        about_this_hold=not foreign and not claims,
+        amount=amount,
+        service_tier=tier,
+        lines=lines,
+    )
+
+
+def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, ...]:
+    """Why the usage is of another call than the quoted one."""
+    reasons = []
+    if quote.provider and usage.provider != quote.provider:
+        reasons.append(f"provider is {usage.provider or 'not given'}, quoted was {quote.provider}")
+    allowed = card.models if card is not None else frozenset({quote.model})
+    if quote.model and usage.model and usage.model not in allowed:
+        reasons.append(f"served model {usage.model} is not {quote.model} or one of its aliases")
+    if usage.service_tier and quote.service_tiers and usage.service_tier not in quote.service_tiers:
+        reasons.append(f"served tier {usage.service_tier} is not in the quote")
+    return tuple(reasons)
+
+
+def _not_authoritative(usage: Usage, caller: Caller) -> tuple[str, ...]:
+    if caller.role in AUTHORITATIVE[usage.source]:
+        return ()
+    return (f"source {usage.source} is not authoritative from role {caller.role}",)
+
+
+def _charged(hold: Hold, usage: Usage) -> tuple[Decimal, tuple[Line, ...], tuple[str, ...]]:
+    if usage.charged is None:
+        return ZERO, (), ("a FIXED quote is resolved by the amount charged, which is absent",)
+    if usage.charged_currency != hold.currency:
+        return ZERO, (), (f"charged in {usage.charged_currency}, the hold is in {hold.currency}",)
+    return usage.charged, (), ()
+
+
+def _metered(
+    quote: Quote, usage: Usage, card: PriceCard | None, tier: str
+) -> tuple[Decimal, tuple[Line, ...], tuple[str, ...]]:
+    if usage.charged is not None:
+        return ZERO, (), ("a METERED quote is resolved by usage, not by an amount",)
+    if usage.defects:
+        return ZERO, (), usage.defects
+    if card is None:
+        return ZERO, (), (f"price card {quote.card_id} version {quote.card_version} is missing",)
+    buckets = dict(usage.buckets)
+    quoted = {line.group for line in quote.lines}
+    absent = [g for g in (INPUT_GROUP, OUTPUT_GROUP) if g in quoted and g not in buckets]
+    if absent:
+        return ZERO, (), tuple(f"{group} is absent, which is not zero" for group in absent)
+    if "requests" in quoted:
+        # Whatever a provider reports of tokens, the request itself was one.
+        buckets.setdefault("requests", 1)
+    lines, reasons = price(card, buckets, tier)
+    amount = sum((line.amount for line in lines), ZERO)
+    if not fits(amount):
+        reasons += ("the amount is above what the ledger can hold",)
+    return amount, lines, reasons
+
+
+def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
+    """Holds a no-cost proof against the hold and the policy. An absent record is not a proof, and neither is a failure."""
+    reasons: list[str] = []
+    if proof.kind == "REJECTED_BEFORE_EXECUTION":
+        if proof.provider_status not in REJECTING_STATUSES:
+            reasons.append(f"status {proof.provider_status} does not say that the provider did not execute the call")
+        if not proof.provider_request_id:
+            reasons.append("the provider's request id is absent")
+        return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
+    if caller.role is not Role.FINANCE:
+        if hold.state is HoldState.OUTCOME_UNKNOWN:
+            reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
+        elif hold.dispatcher != caller.actor:
+            reasons.append(f"{proof.kind} can be said only by the attempt's own executor, {hold.dispatcher}")
+    if proof.kind == "NEVER_SENT" and not proof.cause:
+        reasons.append("the cause is absent")
+    return Appraisal(
+        ResolutionKind.NO_COST, tuple(reasons), about_this_hold=False, service_tier=hold.quote.service_tier
+    )
+
+
+def resolution_digest(
+    hold: Hold,
+    kind: ResolutionKind,
+    attempt: int,
+    amount: Decimal,
+    service_tier: str = "",
+    lines: tuple[Line, ...] = (),
+) -> bytes:
+    """The identity of a resolution: equal for the same fact, whoever saw it, when and in whatever response."""
+    return digest(
+        "resolution",
+        1,
+        {
+            "tenant": hold.tenant,
+            "hold": hold.operation_id,
+            "attempt": str(attempt),
+            "kind": kind.value,
+            "quote": hold.quote.digest.hex(),
+            "provider": hold.quote.provider,
+            "sku": hold.quote.model,
+            "tier": service_tier,
+            "lines": [
+                [bucket, str(quantity), plain(rate), str(per), plain(line_amount)]
+                for bucket, quantity, rate, per, line_amount in lines
+            ],
+            "amount": plain(amount),
+            "currency": hold.currency,
+        },
+    )
+
+
+def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> Decimal:
+    """The amount of an accepted usage observation, computed again from what was stored: quote, card, evidence body."""
+    if "charged" in body:
+        return Decimal(body["charged"][0])
+    if card is None:
+        return ZERO
+    buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
+    if any(line.group == "requests" for line in quote.lines):
+        buckets.setdefault("requests", 1)
+    lines, _ = price(card, buckets, body["tier"] or quote.service_tier)
+    return sum((line.amount for line in lines), ZERO)

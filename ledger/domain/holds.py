@@ -1,0 +1,269 @@
+"""The rules of a hold before its resolution: reserve, dispatch, unknown, release, and what time does to it."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.domain.batch import Outcome
+from ledger.domain.commands import BeginDispatch, Dispatch, Lapse, MarkOutcomeUnknown, Release, Reserve
+from ledger.domain.evidence import resolution_digest
+from ledger.domain.journal import AVAILABLE, DEFICIT, HELD, SPENT, UNKNOWN, Move, OpenBook, give
+from ledger.domain.model import EntryKind, Hold, Resolution
+from ledger.domain.money import ZERO, plain
+from ledger.domain.needs import path_of
+from ledger.domain.quotes import Quote, QuoteKind, quote
+from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.work import Work, no_hold, refuse
+
+
+def may_send(hold: Hold, dispatch: Dispatch | None, now: datetime) -> bool:
+    """The permission to send belongs to the nonce that was given it, while the attempt runs and its lease is current."""
+    return (
+        dispatch is not None
+        and hold.state is HoldState.DISPATCHING
+        and hold.lease_expires_at is not None
+        and now < hold.lease_expires_at
+        and hold.nonce_hash == dispatch.nonce_hash
+    )
+
+
+def reserve(work: Work, command: Reserve) -> Outcome:
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is not None:
+        return _existing(hold, command, work.now)
+    for budget_id in command.budget_ids:
+        if (command.caller.tenant, budget_id) not in work.loaded.budgets:
+            return refuse(
+                Reason.NOT_FOUND, f"There is no budget {budget_id!r}.", field="budget_ids", budget_id=budget_id
+            )
+    spec, tenant = command.quote, command.caller.tenant
+    card = work.loaded.cards.get((tenant, spec.card_id, spec.card_version)) if spec.kind is QuoteKind.METERED else None
+    quoted = quote(spec, card, work.now)
+    if isinstance(quoted, Refusal):
+        return Outcome(refusal=quoted, applied=False)
+    levels = path_of(tenant, command.budget_ids, work.loaded.budgets)
+    books = [work.journal.book(tenant, work.loaded.budgets[(tenant, level)].book_id) for level in levels]
+    for book in books:
+        refusal = _cannot_take(book, quoted)
+        if refusal is not None:
+            return refusal
+    if command.exclusive_key is not None:
+        holder = work.exclusive.setdefault((tenant, command.exclusive_key), command.operation_id)
+        if holder != command.operation_id:
+            return refuse(
+                Reason.EXCLUSIVE_HOLD,
+                f"Operation {holder!r} has an open hold with this exclusive key; resolve it first.",
+                exclusive_key=command.exclusive_key,
+                operation_id=holder,
+            )
+    # From here it succeeds.
+    return _open(work, command, quoted, books)
+
+
+def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
+    """Another key with the operation of a hold: the hold if the content is the same, else a refusal that names a difference."""
+    if hold.fingerprint == command.fingerprint:
+        return Outcome(
+            hold=hold, applied=False, matched_by_operation=True, may_send=may_send(hold, command.dispatch, now)
+        )
+    asked = {
+        "budget_ids": (hold.budget_ids, command.budget_ids),
+        "quote.kind": (hold.quote.kind, command.quote.kind),
+        "labels": (dict(hold.labels), dict(command.labels)),
+        "exclusive_key": (hold.exclusive_key, command.exclusive_key),
+        "request_group": (hold.request_group, command.request_group),
+    }
+    different = next((name for name, (before, now_asked) in asked.items() if before != now_asked), "quote")
+    return refuse(
+        Reason.OPERATION_EXISTS,
+        f"Operation {hold.operation_id!r} has a hold already, with another {different}; a new intent needs a new operation_id.",
+        operation_id=hold.operation_id,
+        field=different,
+        state=hold.state.value,
+    )
+
+
+def _cannot_take(book: OpenBook, quoted: Quote) -> Outcome | None:
+    level = book.book.budget_id or ""
+    if book.book.currency != quoted.currency:
+        return refuse(
+            Reason.CURRENCY_MISMATCH,
+            f"The quote is in {quoted.currency}, budget {level!r} in {book.book.currency}.",
+            budget_id=level,
+            currency=quoted.currency,
+            budget_currency=book.book.currency,
+        )
+    if book.book.closed:
+        return refuse(Reason.BUDGET_CLOSED, f"Budget {level!r} is closed.", budget_id=level)
+    room = book.room()
+    if room is None or quoted.amount <= room:
+        return None
+    balances = book.balances
+    return refuse(
+        Reason.INSUFFICIENT_BUDGET,
+        f"Budget {level!r} has {plain(room)} {quoted.currency} available, {plain(quoted.amount)} are needed.",
+        budget_id=level,
+        amount=plain(quoted.amount),
+        currency=quoted.currency,
+        available=plain(balances[AVAILABLE]),
+        held=plain(balances[HELD]),
+        unknown=plain(balances[UNKNOWN]),
+        spent=plain(balances[SPENT]),
+        deficit=plain(balances[DEFICIT]),
+    )
+
+
+def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) -> Outcome:
+    caller, now, dispatch = command.caller, work.now, command.dispatch
+    hold = Hold(
+        tenant=caller.tenant,
+        operation_id=command.operation_id,
+        state=HoldState.RESERVED if dispatch is None else HoldState.DISPATCHING,
+        currency=quoted.currency,
+        amount=quoted.amount,
+        quote=quoted,
+        budget_ids=command.budget_ids,
+        books=tuple(book.book.book_id for book in books),
+        labels=dict(command.labels),
+        actor=caller.actor,
+        fingerprint=command.fingerprint,
+        created_at=now,
+        expire_at=now + command.ttl,
+        updated_at=now,
+        exclusive_key=command.exclusive_key,
+        request_group=command.request_group,
+        **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
+    )
+    work.decision.holds[command.hold_key] = hold
+    moves = [m for b in books for m in (Move(b, AVAILABLE, hold.amount), Move(b, HELD, -hold.amount))]
+    _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
+    return Outcome(hold=hold, may_send=dispatch is not None)
+
+
+def _attempt(number: int, generation: int, actor: str, dispatch: Dispatch, now: datetime) -> dict[str, Any]:
+    return {
+        "attempt": number,
+        "generation": generation,
+        "executor": dispatch.executor,
+        "dispatcher": actor,
+        "nonce_hash": dispatch.nonce_hash,
+        "dispatched_at": now,
+        "lease_expires_at": now + dispatch.lease,
+    }
+
+
+def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        return no_hold(command)
+    if hold.state is not HoldState.RESERVED:
+        # Not an error: the caller learns the state, and that it must not send.
+        return Outcome(hold=hold, applied=False, may_send=may_send(hold, command.dispatch, work.now))
+    closed = next((book for book in hold.books if (hold.tenant, book) in work.loaded.closed_books), None)
+    if closed is not None:
+        return refuse(Reason.BUDGET_CLOSED, f"Book {closed!r} of the hold's path is closed.", book_id=closed)
+    if hold.quote.valid_until is not None and work.now >= hold.quote.valid_until:
+        return refuse(
+            Reason.QUOTE_EXPIRED,
+            "The quote is no longer valid; release the hold and reserve again.",
+            valid_until=hold.quote.valid_until.isoformat(),
+        )
+    # From here it succeeds.
+    attempt = _attempt(hold.attempt + 1, hold.generation + 1, command.caller.actor, command.dispatch, work.now)
+    return Outcome(hold=work.change(hold, state=HoldState.DISPATCHING, **attempt), may_send=True)
+
+
+def mark_outcome_unknown(work: Work, command: MarkOutcomeUnknown) -> Outcome:
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        return no_hold(command)
+    if hold.state is HoldState.RESERVED:
+        return wrong_state(hold, "was never dispatched: begin the dispatch before the call, or release the hold")
+    if hold.state is not HoldState.DISPATCHING:
+        return Outcome(hold=hold, applied=False)
+    # From here it succeeds.
+    return Outcome(hold=_become_unknown(work, hold, command.caller.actor))
+
+
+def release(work: Work, command: Release) -> Outcome:
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        return no_hold(command)
+    if hold.state is HoldState.RELEASED:
+        return Outcome(hold=hold, replayed=True, applied=False)
+    if hold.state is not HoldState.RESERVED:
+        return wrong_state(hold, "was dispatched: only evidence (final usage, or a proof of no cost) frees its money")
+    # From here it succeeds.
+    return Outcome(hold=_become_released(work, hold, command.caller.actor))
+
+
+def lapse(work: Work, command: Lapse) -> Outcome:
+    """What time does: a reservation that ran out is released, an attempt whose lease ran out is unknown. Else nothing."""
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        return no_hold(command)
+    if hold.state is HoldState.RESERVED and hold.expire_at <= work.now:
+        return Outcome(hold=_become_released(work, hold, command.caller.actor))
+    if hold.state is HoldState.DISPATCHING and hold.lease_expires_at is not None and hold.lease_expires_at <= work.now:
+        return Outcome(hold=_become_unknown(work, hold, command.caller.actor))
+    return Outcome(hold=hold, applied=False)
+
+
+def wrong_state(hold: Hold, because: str) -> Outcome:
+    """The refusal HOLD_STATE."""
+    metadata = {"operation_id": hold.operation_id, "state": hold.state.value}
+    if hold.state is HoldState.OUTCOME_UNKNOWN:
+        metadata["recovery_action"] = "no_replay"
+    return refuse(
+        Reason.HOLD_STATE, f"The hold of operation {hold.operation_id!r} is {hold.state}: it {because}.", **metadata
+    )
+
+
+def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
+    """The attempt that evidence shows to have been made although no dispatch was recorded. Nobody may send on it."""
+    return {
+        "attempt": hold.attempt + 1,
+        "generation": hold.generation + 1,
+        "inferred": True,
+        "dispatched_at": work.now,
+        "lease_expires_at": work.now,
+    }
+
+
+def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
+    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), *give(b, hold.amount))]
+    entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
+    kind = ResolutionKind.NEVER_DISPATCHED
+    digest = resolution_digest(hold, kind, hold.attempt, ZERO)
+    work.decision.resolutions.append(
+        Resolution(
+            hold.tenant, hold.operation_id, 1, kind, digest, None, ZERO, hold.currency, ZERO, (), None, entry_id, actor, None,
+            work.now,
+        )
+    )  # fmt: skip
+    return work.change(
+        hold,
+        state=HoldState.RELEASED,
+        revision=1,
+        resolution_kind=kind,
+        resolution_digest=digest,
+        settled=ZERO,
+        resolved_at=work.now,
+    )
+
+
+def _become_unknown(work: Work, hold: Hold, actor: str) -> Hold:
+    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), Move(b, UNKNOWN, -hold.amount))]
+    _post(work, hold, EntryKind.OUTCOME_UNKNOWN, moves, actor)
+    return work.change(hold, state=HoldState.OUTCOME_UNKNOWN)
+
+
+def _books(work: Work, hold: Hold) -> list[OpenBook]:
+    return [work.journal.book(hold.tenant, book_id) for book_id in hold.books]
+
+
+def _post(work: Work, hold: Hold, kind: EntryKind, moves: list[Move], actor: str) -> UUID | None:
+    return work.journal.post(
+        kind, moves, tenant=hold.tenant, currency=hold.currency, actor=actor, operation_id=hold.operation_id
+    )

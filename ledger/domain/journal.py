@@ -1,0 +1,135 @@
+"""The working copy of a batch: books that are posted to, and the rows that will be written.
+
+Debits are positive, credits negative. Every entry moves each of its books by a sum of zero.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+from uuid import UUID
+
+from ledger.domain.batch import Decision, Loaded
+from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Posting
+from ledger.domain.money import ZERO
+
+AUTHORITY, AVAILABLE, HELD, UNKNOWN, SPENT, DEFICIT, EXPENSE, PAYABLE = Account
+
+
+class Move(NamedTuple):
+    """One line of an entry before it is posted."""
+
+    book: "OpenBook"
+    account: Account
+    amount: Decimal
+
+
+class OpenBook:
+    """A book while a batch posts to it: running balances on their normal sides."""
+
+    __slots__ = ("balances", "book", "version")
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.version = book.version
+        self.balances = {
+            AUTHORITY: book.authority,
+            AVAILABLE: book.available,
+            HELD: book.held,
+            UNKNOWN: book.unknown,
+            SPENT: book.spent,
+            DEFICIT: book.deficit,
+            EXPENSE: book.expense,
+            PAYABLE: book.payable,
+        }
+
+    def room(self) -> Decimal | None:
+        """How much AVAILABLE is above its floor; None if it has no floor."""
+        return None if self.book.floor is None else self.balances[AVAILABLE] - self.book.floor
+
+    def closed(self) -> Book:
+        """The book as it is to be written."""
+        b = self.balances
+        return replace(
+            self.book,
+            version=self.version,
+            authority=b[AUTHORITY],
+            available=b[AVAILABLE],
+            held=b[HELD],
+            unknown=b[UNKNOWN],
+            spent=b[SPENT],
+            deficit=b[DEFICIT],
+            expense=b[EXPENSE],
+            payable=b[PAYABLE],
+        )
+
+
+def give(book: OpenBook, amount: Decimal) -> list[Move]:
+    """Credits that give an amount back: DEFICIT is repaid first, the rest becomes AVAILABLE."""
+    repaid = min(book.balances[DEFICIT], amount)
+    return [Move(book, DEFICIT, -repaid), Move(book, AVAILABLE, repaid - amount)]
+
+
+def take(book: OpenBook, amount: Decimal) -> list[Move]:
+    """Debits that take an amount which is owed in any case: AVAILABLE down to its floor, the rest becomes DEFICIT."""
+    room = book.room()
+    covered = amount if room is None else min(room, amount)
+    return [Move(book, AVAILABLE, covered), Move(book, DEFICIT, amount - covered)]
+
+
+class Journal:
+    """Posts entries to the books of a batch."""
+
+    def __init__(self, loaded: Loaded, decision: Decision) -> None:
+        self._loaded = loaded
+        self._decision = decision
+        self._open: dict[tuple[str, str], OpenBook] = {}
+
+    def book(self, tenant: str, book_id: str) -> OpenBook:
+        """The working copy of a loaded book."""
+        opened = self._open.get((tenant, book_id))
+        return opened if opened is not None else self.open(self._loaded.books[(tenant, book_id)])
+
+    def open(self, book: Book) -> OpenBook:
+        """The working copy of a book that was loaded, or is new."""
+        key = (book.tenant, book.book_id)
+        return self._open.setdefault(key, OpenBook(self._loaded.books.get(key, book)))
+
+    def post(
+        self,
+        kind: EntryKind,
+        moves: Iterable[Move],
+        *,
+        tenant: str,
+        currency: str,
+        actor: str,
+        operation_id: str | None = None,
+        effective_at: datetime | None = None,
+    ) -> UUID | None:
+        """Posts one entry. Lines of zero are left out; an entry without lines is not written and gives None."""
+        moves = [move for move in moves if move.amount]
+        if not moves:
+            return None
+        now = self._loaded.now
+        entry_id = self._loaded.new_id()
+        postings = self._decision.postings
+        for book, account, amount in moves:
+            book.version += 1
+            book.balances[account] += amount if account in DEBIT_NORMAL else -amount
+            postings.append(Posting(tenant, book.book.book_id, book.version, entry_id, account, amount))
+        self._decision.entries.append(
+            Entry(tenant, entry_id, kind, currency, now, effective_at or now, now.date(), operation_id, actor)
+        )
+        return entry_id
+
+    def close(self) -> None:
+        """Hands every book that was posted to, or is new, to the decision."""
+        for key, opened in self._open.items():
+            if opened.version != opened.book.version or key not in self._loaded.books:
+                self._decision.books[key] = opened.closed()
+
+
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """The exact sum."""
+    return sum(amounts, ZERO)

@@ -1,0 +1,206 @@
+"""The rules by which evidence resolves a hold: accepted, rejected, seen before, or in conflict with what is known."""
+
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from ledger.domain.batch import Outcome
+from ledger.domain.commands import NoCostProof, Resolve, Usage
+from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
+from ledger.domain.holds import infer_attempt, wrong_state
+from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
+from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.money import ZERO, plain
+from ledger.domain.needs import card_of, financial_book
+from ledger.domain.refusals import Reason
+from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
+from ledger.domain.work import Work, no_hold, refuse
+
+
+def resolve(work: Work, command: Resolve) -> Outcome:
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        return no_hold(command)
+    evidence = command.evidence
+    if (
+        hold.state is HoldState.RESERVED
+        and isinstance(evidence, NoCostProof)
+        and evidence.kind != "REJECTED_BEFORE_EXECUTION"
+    ):
+        return wrong_state(hold, "was never dispatched: release it, which needs no proof")
+    appraisal = _appraise(work, command, hold)
+    # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
+    attempt = hold.attempt or 1
+    if command.attempt not in (0, attempt):
+        return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+    if appraisal.reasons:
+        return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+    digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, appraisal.lines)
+    if hold.state in TERMINAL:
+        return _again(work, command, hold, appraisal, digest)
+    reasons = _overrun(command, hold, appraisal.amount)
+    if reasons:
+        return _reject(work, command, hold, reasons, appraisal.about_this_hold)
+    # From here it succeeds.
+    return _settle(work, command, hold, appraisal, digest)
+
+
+def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
+    if isinstance(command.evidence, NoCostProof):
+        return appraise_proof(hold, command.evidence, command.caller)
+    pinned = card_of(command, hold)
+    card = None if pinned is None else work.loaded.cards.get(pinned)
+    return appraise_usage(hold, command.evidence, card, command.caller)
+
+
+def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
+    """Why a cost above hold and tolerance cannot be posted. It is never cut to the hold."""
+    most = hold.amount + hold.quote.tolerance
+    if cost <= most:
+        return ()
+    above = f"amount {plain(cost)} is above hold {plain(hold.amount)} and tolerance {plain(hold.quote.tolerance)}"
+    if not command.accept_overrun_reason:
+        return (above + "; finance may accept it with a reason",)
+    if command.caller.role is not Role.FINANCE:
+        return (above + "; only finance may accept it",)
+    return ()
+
+
+def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+    """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released."""
+    evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
+    if hold.state is HoldState.RESERVED and dispatched:
+        work.change(hold, state=HoldState.DISPATCHING, **infer_attempt(work, hold))
+    return refuse(
+        Reason.EVIDENCE_REJECTED,
+        "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
+        operation_id=hold.operation_id,
+        evidence_id=str(evidence_id),
+        reasons="; ".join(reasons),
+    )
+
+
+def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
+    """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
+    receipt = _receipt(command)
+    if digest != hold.resolution_digest:
+        _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        facts = {
+            "digest": digest.hex(),
+            "digest_in_force": (hold.resolution_digest or b"").hex(),
+            "amount": plain(appraisal.amount),
+            "amount_in_force": plain(hold.settled or ZERO),
+        }
+        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", facts)
+        return refuse(
+            Reason.RESOLUTION_CONFLICT,
+            f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
+            operation_id=hold.operation_id,
+            incident_id=str(incident_id),
+            **facts,
+        )
+    _keep(work, command, hold, "CORROBORATING", (), digest)
+    incident = None
+    if receipt is not None and hold.provider_receipt is not None and receipt != hold.provider_receipt:
+        facts = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt}
+        incident = _incident(work, hold, "DOUBLE_ACCEPTANCE", facts)
+    return Outcome(hold=hold, replayed=True, applied=False, incident_id=incident)
+
+
+def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
+    cost, actor = appraisal.amount, command.caller.actor
+    evidence_id = _keep(work, command, hold, "ACCEPTED", (), digest)
+    entry_id = work.journal.post(
+        EntryKind.SETTLE,
+        _settlement(work, hold, cost),
+        tenant=hold.tenant,
+        currency=hold.currency,
+        actor=actor,
+        operation_id=hold.operation_id,
+        effective_at=command.evidence.observed_at,
+    )
+    work.decision.resolutions.append(
+        Resolution(
+            tenant=hold.tenant,
+            operation_id=hold.operation_id,
+            revision=1,
+            kind=appraisal.kind,
+            digest=digest,
+            supersedes=None,
+            amount=cost,
+            currency=hold.currency,
+            cost_over_hold=max(cost - hold.amount, ZERO),
+            lines=tuple(line.to_document() for line in appraisal.lines),
+            evidence_id=evidence_id,
+            entry_id=entry_id,
+            actor=actor,
+            reason=command.accept_overrun_reason or None,
+            recorded_at=work.now,
+        )
+    )
+    inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
+    settled = work.change(
+        hold,
+        state=HoldState.SETTLED,
+        revision=1,
+        resolution_kind=appraisal.kind,
+        resolution_digest=digest,
+        settled=cost,
+        resolved_at=work.now,
+        provider_receipt=_receipt(command),
+        **inferred,
+    )
+    return Outcome(hold=settled)
+
+
+def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
+    """The lines of a settlement: out of HELD or UNKNOWN into SPENT on every level, the difference given back or taken."""
+    account = UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else HELD
+    moves: list[Move] = []
+    for book_id in hold.books:
+        book = work.journal.book(hold.tenant, book_id)
+        moves += [Move(book, account, hold.amount), Move(book, SPENT, -cost)]
+        moves += give(book, hold.amount - cost) if cost <= hold.amount else take(book, cost - hold.amount)
+    if cost:
+        financial = work.journal.open(financial_book(hold, work.loaded.stripe))
+        moves += [Move(financial, EXPENSE, cost), Move(financial, PAYABLE, -cost)]
+    return moves
+
+
+def _keep(
+    work: Work, command: Resolve, hold: Hold, status: str, reasons: tuple[str, ...], digest: bytes | None
+) -> UUID:
+    """Adds the observation to the evidence, whatever became of it."""
+    evidence = command.evidence
+    body: dict[str, Any] = evidence.content()
+    kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
+    evidence_id = work.loaded.new_id()
+    work.decision.evidence.append(
+        Evidence(
+            tenant=hold.tenant,
+            operation_id=hold.operation_id,
+            evidence_id=evidence_id,
+            attempt=command.attempt or hold.attempt or 1,
+            kind=kind,
+            status=status,
+            reasons=reasons,
+            source=evidence.source if isinstance(evidence, Usage) else evidence.kind,
+            actor=command.caller.actor,
+            observed_at=evidence.observed_at,
+            received_at=work.now,
+            provider_receipt=_receipt(command),
+            digest=digest,
+            body=body,
+        )
+    )
+    return evidence_id
+
+
+def _receipt(command: Resolve) -> str | None:
+    return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
+
+
+def _incident(work: Work, hold: Hold, kind: str, detail: dict[str, str]) -> UUID:
+    incident_id = work.loaded.new_id()
+    work.decision.incidents.append(Incident(hold.tenant, incident_id, kind, hold.operation_id, work.now, detail))
+    return incident_id

@@ -1,0 +1,50 @@
+"""The desk on which a batch is decided: what was loaded, what is decided so far, and the journal between them."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.commands import Command
+from ledger.domain.journal import Journal
+from ledger.domain.model import Budget, Grant, Hold
+from ledger.domain.quotes import PriceCard
+from ledger.domain.refusals import Reason, Refusal
+
+
+class Work:
+    """One batch. What an earlier command of the batch created is there for a later one."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.decision = Decision()
+        self.journal = Journal(loaded, self.decision)
+        self.budgets: dict[tuple[str, str], Budget] = dict(loaded.budgets)
+        self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
+        self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
+        self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
+
+    @property
+    def now(self) -> datetime:
+        return self.loaded.now
+
+    def change(self, hold: Hold, **changes: Any) -> Hold:
+        """The hold with the changes, one version on, to be written."""
+        changed = replace(hold, updated_at=self.now, version=hold.version + 1, **changes)
+        self.decision.holds[(hold.tenant, hold.operation_id)] = changed
+        return changed
+
+
+def refuse(reason: Reason, message: str, **metadata: str) -> Outcome:
+    """An outcome that refuses."""
+    return Outcome(refusal=Refusal(reason, message, metadata), applied=False)
+
+
+def no_hold(command: Command) -> Outcome:
+    operation_id = getattr(command, "operation_id", "")
+    return refuse(
+        Reason.NOT_FOUND,
+        f"There is no hold for operation {operation_id!r}.",
+        field="operation_id",
+        operation_id=operation_id,
+    )
