@@ -190,9 +190,7 @@ names = ["model", "usage", "service_tier", "speed", "iterations", "server_tool_u
 paths = sorted({step for shape in FLAVORS.values() for count in shape.counts for step in count.path})
 documents = st.recursive(
     scalars,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*names, *paths]), inner, max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*names, *paths]), inner, max_size=6),
     max_leaves=20,
 )
 
