@@ -74,6 +74,10 @@ class Engine:
             raise
         return call.answers()
 
+    async def submit_one(self, command: Command, seconds: float | None = None) -> Outcome:
+        """The outcome of one command: `submit` with a batch of one."""
+        return (await self.submit((command,), seconds))[0]
+
     @property
     def waiting(self) -> int:
         """How many commands wait to be begun."""

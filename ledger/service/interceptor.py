@@ -18,6 +18,7 @@ from ledger.domain.model import Caller
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import OPEN, REFLECTION, ROLES, denied
 from ledger.service.errors import CATALOGUE, Refused, abort
+from ledger.service.translate.fields import InvalidField
 
 log = logging.getLogger("ledger.service")
 
@@ -29,7 +30,9 @@ _caller: ContextVar[Caller] = ContextVar("caller")
 _SCHEME = "bearer "
 _UNAUTHENTICATED = Refusal(Reason.UNAUTHENTICATED, CATALOGUE[Reason.UNAUTHENTICATED].sentence)
 _MALFORMED = Refusal(Reason.INVALID_FIELD, "The message cannot be read: send the contract's protobuf.", {"field": ""})
-_INTERNAL = Refusal(Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done.")
+_INTERNAL = Refusal(
+    Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done."
+)
 _UNREADABLE = object()
 
 
@@ -85,7 +88,7 @@ class Boundary(grpc.aio.ServerInterceptor):
                     raise Refused(_MALFORMED)
                 _caller.set(who)
                 response = await answer(request, context)
-            except Refused as refused:
+            except (Refused, InvalidField) as refused:
                 _told(method, who, refused.refusal, started)
                 await abort(context, refused.refusal)
             except asyncio.CancelledError:

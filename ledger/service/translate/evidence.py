@@ -28,7 +28,9 @@ MAX_STATUS = 599
 
 _SOURCES = {number: name.removeprefix("EVIDENCE_SOURCE_") for name, number in pb.EvidenceSource.items() if number}
 _KINDS = {number: name.removeprefix("NO_COST_KIND_") for name, number in pb.NoCostKind.items() if number}
-_CAUSES = {number: name.removeprefix("NEVER_SENT_CAUSE_") if number else "" for name, number in pb.NeverSentCause.items()}
+_CAUSES = {
+    number: name.removeprefix("NEVER_SENT_CAUSE_") if number else "" for name, number in pb.NeverSentCause.items()
+}
 
 
 def usage(message: pb.UsageEvidence) -> Usage:
