@@ -62,6 +62,8 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=10,
+            # A database of another encoding is refused in words (see fitness); without this, even asking it fails.
+            connect_args={"client_encoding": "utf8"},
             # Payloads and ids of customers do not belong in error messages.
             hide_parameters=True,
         )
