@@ -14,7 +14,7 @@ from ledger.domain.batch import Outcome
 from ledger.domain.commands import Command
 from ledger.engine import faults
 from ledger.engine.apply import CommitInDoubt, apply
-from ledger.engine.faults import Fault, classify
+from ledger.engine.faults import Fault, classify, sqlstate
 from ledger.engine.ids import Ids
 from ledger.store.database import Database
 from ledger.store.fate import Fate, fate_of
@@ -95,7 +95,7 @@ class Runner:
 
     def _fate(self, doubt: CommitInDoubt) -> Fate:
         """Asks what became of a transaction, until the database says or patience ends."""
-        log.warning("COMMIT did not answer", extra={"fault": type(doubt.error).__name__})
+        log.warning("COMMIT did not answer", extra={"sqlstate": sqlstate(doubt.error)})
         ends = time.monotonic() + self._patience.doubt
         asked = 0
         while True:
@@ -122,5 +122,6 @@ class Runner:
 def _log_given_up(commands: Sequence[Command], fault: Fault, error: Exception) -> None:
     """Logs who and what kind of command it was, never its content."""
     first = commands[0]
-    facts = {"tenant": first.caller.tenant, "actor": first.caller.actor, "command": first.NAME, "commands": len(commands)}
+    facts = {"tenant": first.caller.tenant, "actor": first.caller.actor, "method": first.NAME, "count": len(commands)}
+    facts["sqlstate"] = sqlstate(error)
     log.error("given up: %s", fault.value, exc_info=error if fault is Fault.POISON else None, extra=facts)

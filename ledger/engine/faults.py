@@ -11,7 +11,7 @@ import sqlalchemy.exc as sa
 from ledger.domain.batch import Outcome
 from ledger.domain.refusals import Reason, Refusal
 from ledger.store.fitness import UnfitDatabase
-from ledger.store.save import StaleRow
+from ledger.store.pipeline import StaleRow
 
 
 class Fault(Enum):
@@ -72,9 +72,14 @@ def remedy(error: BaseException) -> str:
     """What to do about an UNFIT database."""
     if isinstance(error, UnfitDatabase):
         return str(error)
-    cause = _driver_error(error)
-    state = "" if cause is None else cause.sqlstate or ""
+    state = sqlstate(error)
     return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, "The database cannot be used: look at its log.")
+
+
+def sqlstate(error: BaseException) -> str:
+    """PostgreSQL's code for an exception out of a transaction; empty if it has none."""
+    cause = _driver_error(error)
+    return "" if cause is None else cause.sqlstate or ""
 
 
 def outcome(fault: Fault, error: BaseException) -> Outcome:

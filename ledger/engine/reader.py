@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from ledger.domain.refusals import Reason, Refusal
 from ledger.engine import faults
-from ledger.engine.faults import Fault, classify
+from ledger.engine.faults import Fault, classify, sqlstate
 from ledger.store.database import Database
 
 log = logging.getLogger("ledger.engine")
@@ -49,7 +49,7 @@ class Reader:
                     # The pool's other connections were opened before the loss, too.
                     self._database.close()
                     continue
-                log.error("a read failed: %s", fault.value, extra={"fault": type(error).__name__})
+                log.error("a read failed: %s", fault.value, extra={"sqlstate": sqlstate(error)})
                 return _refusal(error, fault)
         raise AssertionError("unreachable: the last try returns or raises")
 

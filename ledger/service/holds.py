@@ -7,7 +7,9 @@ from ledger.domain.refusals import Refusal
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.interceptor import Context, caller
+from ledger.service.questions import ask, found
 from ledger.service.translate import answers, commands, queries
+from ledger.service.translate.fields import identifier
 from ledger.store import read
 from ledger.v1 import hold_pb2 as pb
 from ledger.v1.hold_pb2_grpc import HoldServiceServicer
@@ -57,3 +59,38 @@ class Holds(HoldServiceServicer):
         asked = [item for item in items if not isinstance(item, Refusal)]
         done: Iterator[Outcome] = iter(await self._engine.submit(asked, context.time_remaining()) if asked else ())
         return answers.batch(names, [item if isinstance(item, Refusal) else next(done) for item in items])
+
+    async def GetHold(self, request: pb.GetHoldRequest, _context: Context) -> pb.GetHoldResponse:
+        tenant, operation_id = caller().tenant, identifier(request.operation_id, "operation_id")
+        hold = await ask(self._reader, lambda connection: read.get_hold(connection, tenant, operation_id))
+        response = pb.GetHoldResponse()
+        answers.write_full_hold(response.hold, found(hold, "hold", operation_id))
+        return response
+
+    async def ListHolds(self, request: pb.ListHoldsRequest, _context: Context) -> pb.ListHoldsResponse:
+        tenant = caller().tenant
+        place, state, group = queries.holds(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_holds(
+                connection, tenant, limit=place.size, after=place.after, state=state, request_group=group
+            ),
+        )
+        response = pb.ListHoldsResponse(next_page_token=place.token(page.next))
+        for hold in page.items:
+            answers.write_full_hold(response.holds.add(), hold)
+        return response
+
+    async def ListIncidents(self, request: pb.ListIncidentsRequest, _context: Context) -> pb.ListIncidentsResponse:
+        tenant = caller().tenant
+        place, operation = queries.incidents(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_incidents(
+                connection, tenant, limit=place.size, after=place.after, operation_id=operation
+            ),
+        )
+        response = pb.ListIncidentsResponse(next_page_token=place.token(page.next))
+        for incident in page.items:
+            answers.write_incident(response.incidents.add(), incident)
+        return response

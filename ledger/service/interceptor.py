@@ -33,6 +33,7 @@ _MALFORMED = Refusal(Reason.INVALID_FIELD, "The message cannot be read: send the
 _INTERNAL = Refusal(
     Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done."
 )
+_THROTTLED = Refusal(Reason.THROTTLED, "Too many calls at once; nothing was done. Ask again after a pause.")
 _UNREADABLE = object()
 
 
@@ -48,11 +49,13 @@ def caller() -> Caller:
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Wraps every method. What access.py does not name is refused to everybody."""
+    """Wraps every method. What access.py does not name is refused to everybody; so are calls beyond `limit` at a time."""
 
-    def __init__(self, directory: Directory, *, reflection: bool = False) -> None:
+    def __init__(self, directory: Directory, *, limit: int, reflection: bool = False) -> None:
         self._directory = directory
-        self._open = OPEN | REFLECTION if reflection else OPEN
+        self._limit = limit
+        self._open_calls = 0
+        self._public = OPEN | REFLECTION if reflection else OPEN
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -62,7 +65,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         if known is not None:
             return known
         handler = cast("Handler | None", await continuation(details))
-        if handler is None or details.method in self._open:
+        if handler is None or details.method in self._public:
             return cast(Handler, handler)
         if handler.unary_unary is None or details.method not in ROLES:
             return cast(Handler, grpc.unary_unary_rpc_method_handler(_nobody))  # type: ignore[arg-type] # stubs know no coroutine
@@ -77,7 +80,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         async def bounded(request: Any, context: Context) -> Any:
             started = time.perf_counter()
             who: Caller | None = None
+            self._open_calls += 1
             try:
+                if self._open_calls > self._limit:
+                    raise Refused(_THROTTLED)
                 token = _token(context)
                 who = None if token is None else lookup(token)
                 if who is None:
@@ -96,6 +102,8 @@ class Boundary(grpc.aio.ServerInterceptor):
             except Exception:
                 log.exception("%s failed", method, extra=_facts(method, who, Reason.INTERNAL, started))
                 await abort(context, _INTERNAL)
+            finally:
+                self._open_calls -= 1
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("answered", extra=_facts(method, who, None, started))
             return response
