@@ -33,9 +33,7 @@ def budget(budget_id: str, limit: str | None, parent: str | None = None) -> Crea
 def reserve(
     operation_id: str, amount: str, *, budget_id: str = "team", key: str | None = None, dispatch: bool = False
 ) -> Reserve:
-    spec = QuoteSpec(
-        QuoteKind.FIXED, ZERO, amount=Decimal(amount), currency="USD", provider="openai", reason="agreed"
-    )
+    spec = QuoteSpec(QuoteKind.FIXED, ZERO, amount=Decimal(amount), currency="USD", provider="openai", reason="agreed")
     minutes = timedelta(minutes=15)
     sending = Dispatch(NONCE, minutes, "worker-1") if dispatch else None
     return Reserve(GATEWAY, key or f"r-{operation_id}", operation_id, (budget_id,), spec, minutes, dispatch=sending)

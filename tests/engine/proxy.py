@@ -5,6 +5,8 @@ import socket
 import threading
 from pathlib import Path
 
+from sqlalchemy import URL, make_url
+
 
 class Proxy:
     """Listens on loopback and hands everything to the server's socket.
@@ -12,10 +14,16 @@ class Proxy:
     `cut_commits` COMMITs reach the server, and their answers nobody. With `deaf` no new connection gets through.
     """
 
-    def __init__(self, folder: Path) -> None:
-        (self._socket,) = (path for path in folder.glob(".s.PGSQL.*") if path.suffix != ".lock")
+    def __init__(self, database_url: str) -> None:
+        url = make_url(database_url)
+        folder = url.query["host"]
+        assert isinstance(folder, str)
+        self._socket = Path(folder) / f".s.PGSQL.{url.query.get('port', url.port or 5432)}"
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        port: int = self._listener.getsockname()[1]
+        self.url = URL.create(
+            "postgresql", url.username, host="127.0.0.1", port=port, database=url.database
+        ).render_as_string(hide_password=False)
         self.cut_commits = 0
         self.deaf_after_cut = False
         self.deaf = False
