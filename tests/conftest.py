@@ -1,0 +1,57 @@
+"""A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from ledger.store.database import Database
+from ledger.store.migrate import migrate
+from ledger.store.postgres import LocalPostgres
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The URL of a server's own database, as its superuser."""
+    # Not pytest's folder: its parents are closed to other users, so a server that drops root could not enter it.
+    folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
+    with LocalPostgres(folder) as server:
+        yield server.url
+    shutil.rmtree(folder)
+
+
+def database_at(server_url: str, name: str) -> str:
+    """The URL of another database of the server."""
+    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> str:
+    """The name of a migrated, empty database."""
+    name = "template_ledger"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    migrate(database_at(server_url, name))
+    return name
+
+
+@pytest.fixture
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """The URL of a migrated, empty database of the test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        yield database_at(server_url, name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url, pool_size=4)
+    yield opened
+    opened.close()
