@@ -30,7 +30,7 @@ def quote_from(document: str) -> Quote:
 
 def hold_from(row: Row) -> Hold:
     tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest = row
-    rest[18] = _KINDS[rest[18]]
+    rest[17] = _KINDS[rest[17]]
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
         from_json(labels), *rest,
