@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ledger.domain.canonical import digest
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Hold, Role
-from ledger.domain.money import ZERO, fits, plain, round_line
+from ledger.domain.money import ZERO, fits, plain, round_line, total
 from ledger.domain.quotes import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard, Quote, QuoteKind
 from ledger.domain.states import HoldState, ResolutionKind
 
@@ -152,7 +152,7 @@ def _metered(
         # Whatever a provider reports of tokens, the request itself was one.
         buckets.setdefault("requests", 1)
     lines, reasons = price(card, buckets, tier)
-    amount = sum((line.amount for line in lines), ZERO)
+    amount = total(line.amount for line in lines)
     if not fits(amount):
         reasons += ("the amount is above what the ledger can hold",)
     return amount, lines, reasons
@@ -220,4 +220,4 @@ def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> De
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
     lines, _ = price(card, buckets, body["tier"] or quote.service_tier)
-    return sum((line.amount for line in lines), ZERO)
+    return total(line.amount for line in lines)

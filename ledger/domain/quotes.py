@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ledger.domain.canonical import digest
-from ledger.domain.money import CONTEXT, ZERO, fits, plain, round_line
+from ledger.domain.money import ZERO, fits, plain, round_line, total
 from ledger.domain.refusals import Reason, Refusal
 
 STANDARD_TIER = "standard"
@@ -282,9 +282,7 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     for group, quantity in bounds.items():
         rate = card.highest(group, tiers, prompt)
         lines.append(QuoteLine(group, quantity, rate.price, rate.per, round_line(quantity, rate.price, rate.per)))
-    amount = ZERO
-    for line in lines:
-        amount = CONTEXT.add(amount, line.amount)
+    amount = total(line.amount for line in lines)
     if not fits(amount):
         return _unquotable(
             "The amount is above what the ledger can hold: lower the ceilings.", "quote.metered.ceilings"
