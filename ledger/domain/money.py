@@ -6,7 +6,7 @@ An amount has at most 20 digits before the point and 18 after it, as NUMERIC(38,
 
 import re
 from collections.abc import Iterable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
 from functools import reduce
 
 ZERO = Decimal(0)
@@ -20,6 +20,7 @@ _ROUNDING = Context(
     prec=76, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999
 )
 _QUANTUM = Decimal(1).scaleb(-PLACES)
+_HALF_QUANTUM = Decimal(5).scaleb(-PLACES - 1)
 _LIMIT = Decimal(10) ** WHOLE_DIGITS
 
 _PLAIN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
@@ -76,6 +77,16 @@ def plain(amount: Decimal) -> str:
 def round_line(quantity: int, rate: Decimal, per: int) -> Decimal:
     """The price of `quantity` units at `rate` for `per` of them; rounded once, half even, to 18 places."""
     return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per)), _QUANTUM)
+
+
+def most_of(quantity: int, rate: Decimal, per: int, rounded_lines: int) -> Decimal:
+    """The most that `quantity` units can come to at no more than `rate` for `per`, however they are divided into lines.
+
+    Each of the lines that `round_line` rounds can gain half a unit of the last place; lines that come out even gain nothing.
+    """
+    exact = _ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per))
+    gain = _ROUNDING.multiply(_HALF_QUANTUM, Decimal(min(quantity, rounded_lines)))
+    return _ROUNDING.add(exact, gain).quantize(_QUANTUM, ROUND_FLOOR, _ROUNDING)
 
 
 def total(amounts: Iterable[Decimal]) -> Decimal:
