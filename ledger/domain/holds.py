@@ -33,17 +33,17 @@ def reserve(work: Work, command: Reserve) -> Outcome:
     if hold is not None:
         return _existing(hold, command, work.now)
     for budget_id in command.budget_ids:
-        if (command.caller.tenant, budget_id) not in work.loaded.budgets:
+        if (command.caller.tenant, budget_id) not in work.budgets:
             return refuse(
                 Reason.NOT_FOUND, f"There is no budget {budget_id!r}.", field="budget_ids", budget_id=budget_id
             )
     spec, tenant = command.quote, command.caller.tenant
-    card = work.loaded.cards.get((tenant, spec.card_id, spec.card_version)) if spec.kind is QuoteKind.METERED else None
+    card = work.cards.get((tenant, spec.card_id, spec.card_version)) if spec.kind is QuoteKind.METERED else None
     quoted = quote(spec, card, work.now)
     if isinstance(quoted, Refusal):
         return Outcome(refusal=quoted, applied=False)
-    levels = path_of(tenant, command.budget_ids, work.loaded.budgets)
-    books = [work.journal.book(tenant, work.loaded.budgets[(tenant, level)].book_id) for level in levels]
+    levels = path_of(tenant, command.budget_ids, work.budgets)
+    books = [work.journal.book(tenant, work.budgets[(tenant, level)].book_id) for level in levels]
     for book in books:
         refusal = _cannot_take(book, quoted)
         if refusal is not None:
