@@ -211,11 +211,16 @@ def resolution_digest(
 
 
 def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> Decimal:
-    """The amount of an accepted usage observation, computed again from what was stored: quote, card, evidence body."""
+    """The amount of an accepted observation, computed again from what was stored: quote, its card, evidence body.
+
+    `card` is None for a FIXED quote. Raises LookupError if a METERED one is without its card: no amount can be told.
+    """
     if "charged" in body:
         return Decimal(body["charged"][0])
-    if card is None:
+    if "buckets" not in body:
         return ZERO
+    if card is None:
+        raise LookupError(f"price card {quote.card_id} version {quote.card_version} is missing")
     buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
