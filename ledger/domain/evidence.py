@@ -55,7 +55,8 @@ class Appraisal:
     """What an observation comes to.
 
     `reasons` says why it cannot settle the hold; without any, `amount` and `lines` are its price. `about_this_hold` is true
-    if it shows that this hold's call was made, whether or not it can be priced.
+    if it shows that this hold's call was made, whether or not it can be priced. A mere claim (a gateway's own count) shows that
+    much: money that may be gone is not freed by the weakness of the evidence that it is.
     """
 
     kind: ResolutionKind
@@ -100,7 +101,7 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
     return Appraisal(
         ResolutionKind.USAGE,
         reasons=foreign + claims + unpriced,
-        about_this_hold=not foreign and not claims,
+        about_this_hold=not foreign,
         amount=amount,
         service_tier=tier,
         lines=lines,
@@ -115,8 +116,6 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     allowed = card.models if card is not None else frozenset({quote.model})
     if quote.model and usage.model and usage.model not in allowed:
         reasons.append(f"served model {usage.model} is not {quote.model} or one of its aliases")
-    if usage.service_tier and quote.service_tiers and usage.service_tier not in quote.service_tiers:
-        reasons.append(f"served tier {usage.service_tier} is not in the quote")
     return tuple(reasons)
 
 
@@ -141,6 +140,8 @@ def _metered(
         return ZERO, (), ("a METERED quote is resolved by usage, not by an amount",)
     if usage.defects:
         return ZERO, (), usage.defects
+    if tier not in quote.service_tiers:
+        return ZERO, (), (f"served tier {tier} is not in the quote",)
     if card is None:
         return ZERO, (), (f"price card {quote.card_id} version {quote.card_version} is missing",)
     buckets = dict(usage.buckets)
