@@ -93,10 +93,11 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
     claims = _not_authoritative(usage, caller)
-    tier = usage.service_tier or quote.service_tier
+    tier = quote.service_tier
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
     else:
+        tier = usage.service_tier or tier
         amount, lines, unpriced = _metered(quote, usage, card, tier)
     return Appraisal(
         ResolutionKind.USAGE,
