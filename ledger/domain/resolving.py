@@ -22,12 +22,8 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     if hold is None:
         return no_hold(command)
     evidence = command.evidence
-    if (
-        hold.state is HoldState.RESERVED
-        and isinstance(evidence, NoCostProof)
-        and evidence.kind != "REJECTED_BEFORE_EXECUTION"
-    ):
-        return wrong_state(hold, "was never dispatched: release it, which needs no proof")
+    if not hold.attempt and isinstance(evidence, NoCostProof) and evidence.kind != "REJECTED_BEFORE_EXECUTION":
+        return wrong_state(hold, "was never dispatched: its release needs no proof")
     appraisal = _appraise(work, command, hold)
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
