@@ -169,11 +169,15 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
         if not proof.provider_request_id:
             reasons.append("the provider's request id is absent")
         return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
+    if hold.provider_receipt is not None:
+        reasons.append(f"the provider accepted the call: receipt {hold.provider_receipt}")
     if caller.role is not Role.FINANCE:
         if hold.state is HoldState.OUTCOME_UNKNOWN:
             reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
+        elif hold.inferred:
+            reasons.append(f"{proof.kind} against evidence that the call was made needs a finance actor")
         elif hold.dispatcher != caller.actor:
-            reasons.append(f"{proof.kind} can be said only by the attempt's own executor, {hold.dispatcher}")
+            reasons.append(f"{proof.kind} can be said only by the actor that began the attempt, {hold.dispatcher}")
     if proof.kind == "NEVER_SENT" and not proof.cause:
         reasons.append("the cause is absent")
     return Appraisal(

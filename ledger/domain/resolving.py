@@ -63,10 +63,17 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
-    """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released."""
+    """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
+    and a provider's receipt is remembered: it rules out that the call was never sent."""
     evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
-    if hold.state is HoldState.RESERVED and dispatched:
-        work.change(hold, state=HoldState.DISPATCHING, **infer_attempt(work, hold))
+    changes: dict[str, Any] = {}
+    if dispatched and hold.state not in TERMINAL:
+        if hold.state is HoldState.RESERVED:
+            changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
+        if hold.provider_receipt is None and (receipt := _receipt(command)) is not None:
+            changes["provider_receipt"] = receipt
+    if changes:
+        work.change(hold, **changes)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
@@ -78,7 +85,6 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
-    receipt = _receipt(command)
     if digest != hold.resolution_digest:
         _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
         facts = {
@@ -96,11 +102,18 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **facts,
         )
     _keep(work, command, hold, "CORROBORATING", (), digest)
-    incident = None
-    if receipt is not None and hold.provider_receipt is not None and receipt != hold.provider_receipt:
-        facts = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt}
-        incident = _incident(work, hold, "DOUBLE_ACCEPTANCE", facts)
-    return Outcome(hold=hold, replayed=True, applied=False, incident_id=incident)
+    receipt = _receipt(command)
+    if receipt is not None and hold.provider_receipt is None:
+        hold = work.change(hold, provider_receipt=receipt)
+    return Outcome(hold=hold, replayed=True, applied=False, incident_id=_accepted_twice(work, hold, receipt))
+
+
+def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
+    """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
+    if receipt is None or hold.provider_receipt in (None, receipt):
+        return None
+    facts = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
+    return _incident(work, hold, "DOUBLE_ACCEPTANCE", facts)
 
 
 def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
@@ -134,6 +147,7 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
             recorded_at=work.now,
         )
     )
+    receipt = _receipt(command)
     inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
     settled = work.change(
         hold,
@@ -143,10 +157,10 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
         resolution_digest=digest,
         settled=cost,
         resolved_at=work.now,
-        provider_receipt=_receipt(command),
+        provider_receipt=hold.provider_receipt or receipt,
         **inferred,
     )
-    return Outcome(hold=settled)
+    return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))
 
 
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
