@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
-from ledger.domain.holds import infer_attempt, wrong_state
+from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
 from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
@@ -77,9 +77,9 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
-        operation_id=hold.operation_id,
         evidence_id=str(evidence_id),
         reasons="; ".join(reasons),
+        **facts(hold),
     )
 
 
@@ -87,19 +87,19 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
     if digest != hold.resolution_digest:
         _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
-        facts = {
+        difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
             "amount": plain(appraisal.amount),
             "amount_in_force": plain(hold.settled or ZERO),
         }
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", facts)
+        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
             f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
-            operation_id=hold.operation_id,
             incident_id=str(incident_id),
-            **facts,
+            **difference,
+            **facts(hold),
         )
     _keep(work, command, hold, "CORROBORATING", (), digest)
     receipt = _receipt(command)
@@ -112,8 +112,8 @@ def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
-    facts = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return _incident(work, hold, "DOUBLE_ACCEPTANCE", facts)
+    detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
+    return _incident(work, hold, "DOUBLE_ACCEPTANCE", detail)
 
 
 def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
