@@ -243,7 +243,7 @@ def _instant(text: str) -> datetime | None:
 
 
 def _simple(kind: Callable[..., Command], *more: Any) -> Callable[..., Command]:
-    return lambda caller, key, words, options: kind(caller, key, words[0], *more)
+    return lambda caller, key, words, _: kind(caller, key, words[0], *more)
 
 
 COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {

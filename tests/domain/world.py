@@ -14,11 +14,23 @@ from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.evidence import Line, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, Book, Budget, Evidence, Grant, Hold, Incident, Receipt
-from ledger.domain.model import Entry, Posting, Resolution
+from ledger.domain.model import (
+    DEBIT_NORMAL,
+    Account,
+    Book,
+    Budget,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    Resolution,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
-from ledger.domain.quotes import PriceCard, Quote
+from ledger.domain.quotes import PriceCard, Quote, QuoteKind
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS, HoldState
 
 BUDGET_ACCOUNTS = (Account.AVAILABLE, Account.HELD, Account.UNKNOWN, Account.SPENT)
@@ -213,7 +225,8 @@ class World:
             Line(x["bucket"], int(x["quantity"]), Decimal(x["rate"]), int(x["per"]), Decimal(x["amount"]))
             for x in resolution.lines
         )
-        tier = "" if hold.state is HoldState.RELEASED else body.get("tier") or hold.quote.service_tier
+        served = body.get("tier") if hold.quote.kind is QuoteKind.METERED else None
+        tier = "" if hold.state is HoldState.RELEASED else served or hold.quote.service_tier
         again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, lines)
         assert again == resolution.digest == hold.resolution_digest
         if hold.state is HoldState.SETTLED:
