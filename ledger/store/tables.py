@@ -165,16 +165,18 @@ CASE
     ELSE lease_expires_at
 END"""
 due_at = literal_column(f"({_DUE_AT})", TIMESTAMP(timezone=True))
-is_open = text("state IN ('RESERVED', 'DISPATCHING')")
-Index("hold_due", due_at, hold.c.tenant, hold.c.operation_id, postgresql_where=is_open)
+may_be_due = text("state IN ('RESERVED', 'DISPATCHING')")
+Index("hold_due", due_at, hold.c.tenant, hold.c.operation_id, postgresql_where=may_be_due)
+owns_exclusive_key = text("exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')")
 Index(
     "hold_one_open_per_exclusive_key",
     hold.c.tenant,
     hold.c.exclusive_key,
     unique=True,
-    postgresql_where=text("exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')"),
+    postgresql_where=owns_exclusive_key,
 )
-Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=text("state = 'OUTCOME_UNKNOWN'"))
+is_unknown = text("state = 'OUTCOME_UNKNOWN'")
+Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=is_unknown)
 
 entry = Table(
     "entry",
