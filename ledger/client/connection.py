@@ -1,8 +1,8 @@
 """A channel to the ledger, with the four services on it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
@@ -15,7 +15,8 @@ from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub, PriceServiceStub
 
 DOMAIN = "ledger.v1"
 _DETAILS_KEY = "grpc-status-details-bin"
-_Continue: TypeAlias = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]
+
+Stub = TypeVar("Stub")
 
 
 class Refused(NamedTuple):
@@ -28,12 +29,13 @@ class Refused(NamedTuple):
 class Client:
     """The services of the ledger. To be closed, or used as `async with connect(…) as client`."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
+        header = ("authorization", f"Bearer {token}")
         self._channel = channel
-        self.holds: HoldServiceAsyncStub = HoldServiceStub(channel)
-        self.budgets: BudgetServiceAsyncStub = BudgetServiceStub(channel)
-        self.prices: PriceServiceAsyncStub = PriceServiceStub(channel)
-        self.journal: JournalServiceAsyncStub = JournalServiceStub(channel)
+        self.holds: HoldServiceAsyncStub = _authorize(HoldServiceStub(channel), header)
+        self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
+        self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
+        self.journal: JournalServiceAsyncStub = _authorize(JournalServiceStub(channel), header)
 
     async def close(self) -> None:
         await self._channel.close()
@@ -59,10 +61,9 @@ def connect(
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
     )
-    interceptors = (_Bearer(token),)
     if credentials is None:
-        return Client(grpc.aio.insecure_channel(address, options, interceptors=interceptors))
-    return Client(grpc.aio.secure_channel(address, credentials, options, interceptors=interceptors))
+        return Client(grpc.aio.insecure_channel(address, options), token)
+    return Client(grpc.aio.secure_channel(address, credentials, options), token)
 
 
 def error_reason(error: BaseException) -> Refused | None:
@@ -78,21 +79,21 @@ def error_reason(error: BaseException) -> Refused | None:
     return None
 
 
-class _Bearer(grpc.aio.UnaryUnaryClientInterceptor):
-    """Adds the token to each call. It is never written anywhere else."""
+class _Authorized:
+    """A call of a stub with the token among its metadata.
 
-    def __init__(self, token: str) -> None:
-        self._header = ("authorization", f"Bearer {token}")
+    An interceptor would do the same for a task per call, which is a third of what an empty call costs.
+    """
 
-    async def intercept_unary_unary(
-        self, continuation: _Continue, client_call_details: grpc.aio.ClientCallDetails, request: Any
-    ) -> Any:
-        metadata = grpc.aio.Metadata(*(client_call_details.metadata or ()), self._header)
-        details = grpc.aio.ClientCallDetails(
-            client_call_details.method,
-            client_call_details.timeout,
-            metadata,
-            client_call_details.credentials,
-            client_call_details.wait_for_ready,
-        )
-        return await continuation(cast("grpc.aio.ClientCallDetails", details), request)
+    def __init__(self, call: Callable[..., Any], header: tuple[str, str]) -> None:
+        self._call = call
+        self._header = header
+
+    def __call__(self, request: Any, *, metadata: Sequence[tuple[str, str | bytes]] = (), **options: Any) -> Any:
+        return self._call(request, metadata=(*metadata, self._header), **options)
+
+
+def _authorize(stub: Stub, header: tuple[str, str]) -> Stub:
+    for name, call in vars(stub).items():
+        setattr(stub, name, _Authorized(call, header))
+    return stub

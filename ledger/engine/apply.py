@@ -13,7 +13,7 @@ from ledger.store.load import load
 from ledger.store.save import save
 
 
-class CommitInDoubt(Exception):  # noqa: N818 - not an error yet: what is known is that nothing is known
+class CommitInDoubt(Exception):
     """COMMIT did not answer. `transaction_id` finds out what became of it, `decision` is what it was to write."""
 
     def __init__(self, transaction_id: str, decision: Decision, error: Exception) -> None:

@@ -56,7 +56,7 @@ _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for rea
 _CODE = {reason: int(told.code.value[0]) for reason, told in CATALOGUE.items()}
 
 
-class Refused(Exception):  # noqa: N818 - not an error: the way a servicer hands a refusal to the boundary that tells it
+class Refused(Exception):
     """The call is answered by a refusal instead of a response."""
 
     def __init__(self, refusal: Refusal) -> None:

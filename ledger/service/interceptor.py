@@ -59,17 +59,20 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], details: grpc.HandlerCallDetails
-    ) -> Handler:
-        known = self._wrapped.get(details.method)
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        method = handler_call_details.method
+        known = self._wrapped.get(method)
         if known is not None:
             return known
-        handler = cast("Handler | None", await continuation(details))
-        if handler is None or details.method in self._public:
-            return cast(Handler, handler)
-        if handler.unary_unary is None or details.method not in ROLES:
-            return cast(Handler, grpc.unary_unary_rpc_method_handler(_nobody))  # type: ignore[arg-type] # stubs know no coroutine
-        self._wrapped[details.method] = wrapped = self._wrap(details.method, handler)
+        handler = await continuation(handler_call_details)
+        if handler is None or method in self._public:
+            return handler
+        if handler.unary_unary is None or method not in ROLES:
+            return grpc.unary_unary_rpc_method_handler(_nobody)
+        self._wrapped[method] = wrapped = self._wrap(method, handler)
         return wrapped
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
@@ -108,13 +111,10 @@ class Boundary(grpc.aio.ServerInterceptor):
                 log.debug("answered", extra=_facts(method, who, None, started))
             return response
 
-        return cast(
-            Handler,
-            grpc.unary_unary_rpc_method_handler(
-                bounded,  # type: ignore[arg-type] # the stubs know no coroutine here
-                request_deserializer=_lenient(handler.request_deserializer),
-                response_serializer=handler.response_serializer,
-            ),
+        return grpc.unary_unary_rpc_method_handler(
+            bounded,
+            request_deserializer=_lenient(handler.request_deserializer),
+            response_serializer=handler.response_serializer,
         )
 
 

@@ -4,13 +4,11 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2
-from grpc_health.v1.health import aio as health
+from grpc_health.v1 import health, health_pb2
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 
@@ -66,7 +64,7 @@ class Server:
         self._engine = Engine(self._database, options)
         self._reader = Reader(self._database, settings.pool_size)
         self._workers = workers(self._engine, self._reader)
-        self._health = health.HealthServicer()
+        self._health = health.aio.HealthServicer()
         self._grpc: grpc.aio.Server | None = None
         self.address = ""
 
@@ -91,7 +89,8 @@ class Server:
         await server.start()
         for worker in self._workers:
             worker.start()
-        await self._say(health_pb2.HealthCheckResponse.SERVING)
+        for name in ("", *SERVICES):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         log.info("listening", extra={"address": self.address})
 
     async def drain(self) -> None:
@@ -114,14 +113,15 @@ class Server:
 
     def _bind(self, server: grpc.aio.Server) -> int:
         settings = self._settings
-        if settings.tls_certificate is None or settings.tls_key is None:
-            return server.add_insecure_port(settings.listen)
-        pair = (_read(settings.tls_key), _read(settings.tls_certificate))
-        return server.add_secure_port(settings.listen, grpc.ssl_server_credentials((pair,)))
-
-    async def _say(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
-        for name in ("", *SERVICES):
-            await self._health.set(name, status)
+        try:
+            if settings.tls_certificate is None or settings.tls_key is None:
+                return server.add_insecure_port(settings.listen)
+            pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
+            return server.add_secure_port(settings.listen, grpc.ssl_server_credentials([pair]))
+        except RuntimeError as error:
+            raise OSError(
+                f"Cannot listen on {settings.listen}: is the port taken, is the address this machine's?"
+            ) from error
 
 
 async def serve(settings: Settings, database_url: str, workers: Workers = lambda _engine, _reader: ()) -> None:
@@ -153,7 +153,3 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ("grpc.max_metadata_size", 16 * 1024),
     ]
-
-
-def _read(path: Path) -> bytes:
-    return path.read_bytes()

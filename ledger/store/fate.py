@@ -41,7 +41,7 @@ def fate_of(connection: Connection, transaction_id: str, decision: Decision) -> 
     return Fate.COMMITTED if connection.execute(witness).first() is not None else Fate.ABORTED
 
 
-def _witness(decision: Decision) -> Select[tuple[int]] | None:
+def _witness(decision: Decision) -> Select[int] | None:
     """A query for one row that only this decision can have written; None if it wrote nothing."""
     one = select(literal(1))
     if decision.entries:

@@ -11,7 +11,7 @@ from ledger.v1 import budget_pb2, journal_pb2, price_pb2
 
 _ACCOUNTS = {account: journal_pb2.Account.Value(f"ACCOUNT_{account}") for account in Account}
 _ENTRIES = {kind: journal_pb2.EntryKind.Value(f"ENTRY_KIND_{kind}") for kind in EntryKind}
-ACCOUNT_OF = {number: account for account, number in _ACCOUNTS.items()}
+ACCOUNT_OF = {int(number): account for account, number in _ACCOUNTS.items()}
 
 
 def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: datetime | None) -> None:

@@ -17,7 +17,7 @@ from ledger.service.translate.fields import (
 from ledger.service.translate.pages import Place, id_key, name_key, place, time_key, version_key
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
 
-_STATES = {hold_pb2.HoldState.Value(f"HOLD_STATE_{state}"): state for state in HoldState}
+_STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
 _OF_A_BUDGET = frozenset(Account) - {Account.EXPENSE, Account.PAYABLE}
 # A book of a budget adds its period to the budget's id; one of the financial book names provider, model, currency and stripe.
 _LONGEST_BOOK_ID = 512
