@@ -47,9 +47,10 @@ class Screen:
 
     def open(self) -> None:
         self._console.print(Text("The spend ledger in nine calls to a provider", style="bold"))
-        for paragraph in OPENING:
-            self._console.print(Padding(paragraph, (1, 0, 0, 0)))
-        self._console.print(Padding("Starting PostgreSQL, the server and a fake provider …", (1, 0)))
+        for paragraph in (*OPENING, "Starting PostgreSQL, the server and a fake provider …"):
+            self._console.print()
+            self._console.print(paragraph)
+        self._console.print()
 
     def tell(self, title: str, text: str) -> None:
         """One scene, before it is played."""
