@@ -1,0 +1,245 @@
+"""The tables, their indexes, and the laws that one row can keep.
+
+Revision ID: 0001
+Revises:
+"""
+
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+STATEMENTS = (
+    """
+    CREATE TABLE budget (
+        tenant text COLLATE "C" NOT NULL,
+        budget_id text COLLATE "C" NOT NULL,
+        path text[] COLLATE "C" NOT NULL,
+        currency text COLLATE "C" NOT NULL,
+        display_name text COLLATE "C" NOT NULL,
+        limit_amount numeric(38,18),
+        created_at timestamptz NOT NULL,
+        CONSTRAINT budget_pkey PRIMARY KEY (tenant, budget_id),
+        CONSTRAINT budget_id_has_no_control_characters CHECK (budget_id !~ '[[:cntrl:]]'),
+        CONSTRAINT budget_path_ends_at_the_budget CHECK (path[cardinality(path)] = budget_id),
+        CONSTRAINT budget_limit_is_not_negative CHECK (limit_amount >= 0)
+    )
+    """,
+    """
+    CREATE TABLE book (
+        tenant text COLLATE "C" NOT NULL,
+        book_id text COLLATE "C" NOT NULL,
+        budget_id text COLLATE "C",
+        provider text COLLATE "C",
+        model text COLLATE "C",
+        currency text COLLATE "C" NOT NULL,
+        floor numeric(38,18),
+        closed boolean NOT NULL,
+        version bigint NOT NULL,
+        authority numeric(38,18) NOT NULL,
+        available numeric(38,18) NOT NULL,
+        held numeric(38,18) NOT NULL,
+        unknown numeric(38,18) NOT NULL,
+        spent numeric(38,18) NOT NULL,
+        deficit numeric(38,18) NOT NULL,
+        expense numeric(38,18) NOT NULL,
+        payable numeric(38,18) NOT NULL,
+        CONSTRAINT book_pkey PRIMARY KEY (tenant, book_id),
+        CONSTRAINT book_authority_and_deficit_equal_the_rest
+            CHECK (authority + deficit = available + held + unknown + spent),
+        CONSTRAINT book_expense_equals_payable CHECK (expense = payable),
+        CONSTRAINT book_available_is_not_below_floor CHECK (available >= floor),
+        CONSTRAINT book_available_above_floor_means_deficit_zero
+            CHECK (deficit = 0 OR (floor IS NOT NULL AND available = floor)),
+        CONSTRAINT book_no_balance_but_available_is_negative
+            CHECK (
+                authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0
+                AND expense >= 0 AND payable >= 0
+            ),
+        CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
+        CONSTRAINT book_version_counts_postings CHECK (version >= 0)
+    ) WITH (fillfactor = 30)
+    """,
+    """
+    CREATE TABLE hold (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        state text COLLATE "C" NOT NULL,
+        currency text COLLATE "C" NOT NULL,
+        amount numeric(38,18) NOT NULL,
+        quote jsonb NOT NULL,
+        budget_ids text[] COLLATE "C" NOT NULL,
+        books text[] COLLATE "C" NOT NULL,
+        labels jsonb NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        fingerprint bytea NOT NULL,
+        created_at timestamptz NOT NULL,
+        expire_at timestamptz NOT NULL,
+        updated_at timestamptz NOT NULL,
+        exclusive_key text COLLATE "C",
+        request_group text COLLATE "C",
+        attempt integer NOT NULL,
+        generation integer NOT NULL,
+        executor text COLLATE "C",
+        dispatcher text COLLATE "C",
+        nonce_hash bytea,
+        dispatched_at timestamptz,
+        lease_expires_at timestamptz,
+        inferred boolean NOT NULL,
+        provider_receipt text COLLATE "C",
+        revision integer NOT NULL,
+        resolution_kind text COLLATE "C",
+        resolution_digest bytea,
+        settled numeric(38,18),
+        resolved_at timestamptz,
+        version bigint NOT NULL,
+        CONSTRAINT hold_pkey PRIMARY KEY (tenant, operation_id),
+        CONSTRAINT hold_amount_is_not_negative CHECK (amount >= 0),
+        CONSTRAINT hold_once_dispatched_is_never_released CHECK (state <> 'RELEASED' OR attempt = 0 OR inferred),
+        CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0)
+    ) WITH (fillfactor = 45)
+    """,
+    """
+    CREATE INDEX hold_due
+        ON hold ((CASE WHEN state = 'RESERVED' THEN expire_at ELSE lease_expires_at END), tenant, operation_id)
+        WHERE state IN ('RESERVED', 'DISPATCHING')
+    """,
+    """
+    CREATE UNIQUE INDEX hold_one_open_per_exclusive_key ON hold (tenant, exclusive_key)
+        WHERE exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')
+    """,
+    """
+    CREATE INDEX hold_unknown ON hold (tenant, operation_id)
+        WHERE state = 'OUTCOME_UNKNOWN'
+    """,
+    """
+    CREATE TABLE entry (
+        tenant text COLLATE "C" NOT NULL,
+        entry_id uuid NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        currency text COLLATE "C" NOT NULL,
+        recorded_at timestamptz NOT NULL,
+        effective_at timestamptz NOT NULL,
+        accounting_date date NOT NULL,
+        operation_id text COLLATE "C",
+        actor text COLLATE "C" NOT NULL,
+        CONSTRAINT entry_pkey PRIMARY KEY (tenant, entry_id)
+    )
+    """,
+    "CREATE INDEX entry_operation ON entry (tenant, operation_id)",
+    """
+    CREATE TABLE posting (
+        tenant text COLLATE "C" NOT NULL,
+        book_id text COLLATE "C" NOT NULL,
+        version bigint NOT NULL,
+        entry_id uuid NOT NULL,
+        account text COLLATE "C" NOT NULL,
+        amount numeric(38,18) NOT NULL,
+        CONSTRAINT posting_pkey PRIMARY KEY (tenant, book_id, version),
+        CONSTRAINT posting_amount_is_not_zero CHECK (amount <> 0)
+    )
+    """,
+    "CREATE INDEX posting_entry ON posting (tenant, entry_id)",
+    """
+    CREATE TABLE receipt (
+        tenant text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        command text COLLATE "C" NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        fingerprint bytea NOT NULL,
+        fingerprint_version integer NOT NULL,
+        resource text COLLATE "C" NOT NULL,
+        outcome text COLLATE "C" NOT NULL,
+        refusal jsonb,
+        state text COLLATE "C",
+        recorded_at timestamptz NOT NULL,
+        CONSTRAINT receipt_pkey PRIMARY KEY (tenant, actor, command, key)
+    )
+    """,
+    """
+    CREATE TABLE evidence (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        evidence_id uuid NOT NULL,
+        attempt integer NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        status text COLLATE "C" NOT NULL,
+        reasons text[] COLLATE "C" NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        observed_at timestamptz,
+        received_at timestamptz NOT NULL,
+        provider_receipt text COLLATE "C",
+        digest bytea,
+        body jsonb NOT NULL,
+        CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id)
+    )
+    """,
+    """
+    CREATE TABLE resolution (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        revision integer NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        digest bytea NOT NULL,
+        supersedes bytea,
+        amount numeric(38,18) NOT NULL,
+        currency text COLLATE "C" NOT NULL,
+        cost_over_hold numeric(38,18) NOT NULL,
+        lines jsonb NOT NULL,
+        evidence_id uuid,
+        entry_id uuid,
+        actor text COLLATE "C" NOT NULL,
+        reason text COLLATE "C",
+        recorded_at timestamptz NOT NULL,
+        CONSTRAINT resolution_pkey PRIMARY KEY (tenant, operation_id, revision),
+        CONSTRAINT resolution_revisions_start_at_one CHECK (revision >= 1),
+        CONSTRAINT resolution_later_revision_names_what_it_replaces CHECK ((revision = 1) = (supersedes IS NULL))
+    )
+    """,
+    """
+    CREATE TABLE incident (
+        tenant text COLLATE "C" NOT NULL,
+        incident_id uuid NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        opened_at timestamptz NOT NULL,
+        detail jsonb NOT NULL,
+        CONSTRAINT incident_pkey PRIMARY KEY (tenant, incident_id)
+    )
+    """,
+    "CREATE INDEX incident_operation ON incident (tenant, operation_id)",
+    """
+    CREATE TABLE budget_grant (
+        tenant text COLLATE "C" NOT NULL,
+        budget_id text COLLATE "C" NOT NULL,
+        reference text COLLATE "C" NOT NULL,
+        amount numeric(38,18) NOT NULL,
+        entry_id uuid NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        recorded_at timestamptz NOT NULL,
+        CONSTRAINT budget_grant_pkey PRIMARY KEY (tenant, budget_id, reference)
+    )
+    """,
+    """
+    CREATE TABLE price_card (
+        tenant text COLLATE "C" NOT NULL,
+        card_id text COLLATE "C" NOT NULL,
+        version integer NOT NULL,
+        provider text COLLATE "C" NOT NULL,
+        model text COLLATE "C" NOT NULL,
+        digest bytea NOT NULL,
+        document jsonb NOT NULL,
+        created_at timestamptz NOT NULL,
+        CONSTRAINT price_card_pkey PRIMARY KEY (tenant, card_id, version),
+        CONSTRAINT price_card_versions_start_at_one CHECK (version >= 1)
+    )
+    """,
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)
