@@ -1,8 +1,6 @@
 """A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
 
-import os
 import shutil
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -10,72 +8,36 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic.config import Config
-from sqlalchemy import create_engine
+from sqlalchemy import make_url
 
-from alembic import command
 from ledger.store.database import Database
-
-ROOT = Path(__file__).parents[1]
-BINARIES = Path("/usr/lib/postgresql/15/bin")
+from ledger.store.migrate import migrate
+from ledger.store.postgres import LocalPostgres
 
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The URL of a server's maintenance database, as its superuser."""
+    """The URL of a server's own database, as its superuser."""
+    # Not pytest's folder: its parents are closed to other users, so a server that drops root could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
-    shutil.chown(folder, "postgres")
-    run = {"user": "postgres", "cwd": folder, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
-    subprocess.run(
-        [BINARIES / "initdb", "-D", folder / "data", "-U", "postgres", "--no-sync"],
-        check=True,
-        capture_output=True,
-        **run,
-    )
-    subprocess.run(
-        [
-            BINARIES / "pg_ctl",
-            "-D",
-            folder / "data",
-            "-l",
-            folder / "log",
-            "-w",
-            "start",
-            "-o",
-            f"-k {folder} -c listen_addresses=''",
-        ],
-        check=True,
-        capture_output=True,
-        **run,
-    )
-    yield f"postgresql://postgres@/postgres?host={folder}"
-    subprocess.run(
-        [BINARIES / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"], check=True, capture_output=True, **run
-    )
+    with LocalPostgres(folder) as server:
+        yield server.url
     shutil.rmtree(folder)
 
 
 def database_at(server_url: str, name: str) -> str:
     """The URL of another database of the server."""
-    return server_url.replace("/postgres?", f"/{name}?")
-
-
-def migrate_to_head(url: str) -> None:
-    config = Config(ROOT / "alembic.ini")
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-    engine.dispose()
+    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
 
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> str:
     """The name of a migrated, empty database."""
+    name = "template_ledger"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE template_ledger")
-    migrate_to_head(database_at(server_url, "template_ledger"))
-    return "template_ledger"
+        connection.execute(f"CREATE DATABASE {name}")
+    migrate(database_at(server_url, name))
+    return name
 
 
 @pytest.fixture

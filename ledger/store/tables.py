@@ -83,6 +83,9 @@ budget = Table(
     CheckConstraint("limit_amount >= 0", name="limit_is_not_negative"),
 )
 
+parent_id = literal_column("(path[cardinality(path) - 1])", Text(collation="C"))
+Index("budget_parent", budget.c.tenant, parent_id, budget.c.budget_id)
+
 BALANCES = ("authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable")
 
 book = Table(
@@ -165,16 +168,25 @@ CASE
     ELSE lease_expires_at
 END"""
 due_at = literal_column(f"({_DUE_AT})", TIMESTAMP(timezone=True))
-is_open = text("state IN ('RESERVED', 'DISPATCHING')")
-Index("hold_due", due_at, hold.c.tenant, hold.c.operation_id, postgresql_where=is_open)
+may_be_due = text("state IN ('RESERVED', 'DISPATCHING')")
+Index("hold_due", due_at, hold.c.tenant, hold.c.operation_id, postgresql_where=may_be_due)
+owns_exclusive_key = text("exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')")
 Index(
     "hold_one_open_per_exclusive_key",
     hold.c.tenant,
     hold.c.exclusive_key,
     unique=True,
-    postgresql_where=text("exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')"),
+    postgresql_where=owns_exclusive_key,
 )
-Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=text("state = 'OUTCOME_UNKNOWN'"))
+Index(
+    "hold_request_group",
+    hold.c.tenant,
+    hold.c.request_group,
+    hold.c.operation_id,
+    postgresql_where=text("request_group IS NOT NULL"),
+)
+is_unknown = text("state = 'OUTCOME_UNKNOWN'")
+Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=is_unknown)
 
 entry = Table(
     "entry",

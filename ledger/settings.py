@@ -1,0 +1,105 @@
+"""What an operator can set, all by environment variables. `load()` reads them; nothing else looks at the environment."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "SPEND_LEDGER_"
+SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class SettingsError(ValueError):
+    """A variable has a value that cannot be used. The message names each such variable, and repeats no value."""
+
+
+def default_tokens_file() -> Path:
+    """/etc/spend-ledger/tokens.jsonl for root; the same under $XDG_CONFIG_HOME or ~/.config for others."""
+    if os.geteuid() == 0:
+        return Path("/etc/spend-ledger/tokens.jsonl")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "spend-ledger" / "tokens.jsonl"
+
+
+class Settings(BaseSettings):
+    """The settings of a process. Each field is the variable SPEND_LEDGER_<FIELD>; DATABASE_URL is accepted as well.
+
+    `database_url` None: a PostgreSQL of our own runs in `data_dir`.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+
+    database_url: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices(f"{PREFIX}DATABASE_URL", "DATABASE_URL")
+    )
+    data_dir: Path | None = None
+    tokens_file: Path = Field(default_factory=default_tokens_file)
+    listen: str = "127.0.0.1:7443"
+    # PEM files. Without them the server speaks in clear, which is for this machine and for networks that encrypt.
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    reflection: bool = False
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    # The largest message that is read or sent.
+    max_message_bytes: Count = 16 * 1024 * 1024
+    # Calls in progress, and commands that wait for a batch: what is above is refused as THROTTLED.
+    max_concurrent_rpcs: Count = 2_000
+    max_queue: Count = 10_000
+    # Commands of one database transaction, and transactions at a time.
+    max_batch: Count = 256
+    lanes: Count = 1
+    # Database connections that write, and as many that read.
+    pool_size: Count = 4
+    # How often holds and leases that ran out are looked for.
+    sweep_seconds: Seconds = 5.0
+    # How long calls in progress may take when the server stops.
+    drain_seconds: Seconds = 20.0
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and value.get_secret_value().partition("://")[0] not in SCHEMES:
+            raise ValueError("must be a URL such as postgresql://user@host:5432/ledger")
+        return value
+
+    @field_validator("listen")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        host, _, port = value.rpartition(":")
+        if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+            raise ValueError("must be host:port, such as 127.0.0.1:7443 or [::1]:7443; port 0 takes a free one")
+        return value
+
+    @model_validator(mode="after")
+    def _certificate_and_key_together(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError(f"{PREFIX}TLS_CERTIFICATE and {PREFIX}TLS_KEY go together: set both or neither")
+        return self
+
+
+def load(**given: Any) -> Settings:
+    """The settings of the environment, with those given (from a command line; None is not given) in their place.
+
+    Raises SettingsError.
+    """
+    # By its alias: the field's own name would be a second way to set it.
+    if given.get("database_url") is not None:
+        given[f"{PREFIX}DATABASE_URL"] = given["database_url"]
+    given.pop("database_url", None)
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as invalid:
+        faults = [_fault(error["loc"], error["msg"]) for error in invalid.errors(include_input=False)]
+        raise SettingsError("\n".join(faults)) from None
+
+
+def _fault(location: tuple[int | str, ...], message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    if not location:
+        return message
+    name = str(location[0])
+    return f"{name if name.isupper() else PREFIX + name.upper()}: {message}"

@@ -1,0 +1,182 @@
+"""Reading the rows that a batch of commands is decided on: locked first, everything else after.
+
+Two round trips. The first locks the holds and finds the budgets, which say which books are needed; the second locks those,
+and only then reads receipts, exclusive keys, grants, cards and the clock: read before the locks, they would be stale.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC
+from typing import TypeAlias
+from uuid import UUID
+
+from sqlalchemy import Connection, Text, cast, select
+
+from ledger.domain.batch import Loaded
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    GrantBudget,
+    PutPriceCard,
+    Reserve,
+    Resolve,
+    Usage,
+)
+from ledger.domain.model import Book, Grant, Hold
+from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.quotes import PriceCard
+from ledger.domain.states import TERMINAL
+from ledger.store import rows
+from ledger.store import tables as t
+from ledger.store.database import Memory, memory_of
+from ledger.store.pipeline import StaleRow, pipeline, rows_of
+from ledger.store.statements import ONE, chains, columns_of, look_up, open_missing
+
+Key: TypeAlias = tuple[str, str]
+CardKey: TypeAlias = tuple[str, str, int]
+CardRow: TypeAlias = tuple[str, str, int, str]
+
+_hold, _book, _card = t.hold.c, t.book.c, t.price_card.c
+_a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
+
+LOCK_HOLDS = look_up(columns_of(t.hold).with_for_update(key_share=True), (_hold.tenant, _hold.operation_id))
+BUDGET_CHAINS = chains(t.budget, (t.budget.c.tenant, t.budget.c.budget_id), t.budget.c.path)
+OPEN_BOOKS = open_missing(t.book)
+LOCK_BOOKS = look_up(columns_of(t.book).with_for_update(key_share=True), (_book.tenant, _book.book_id))
+RECEIPTS = look_up(columns_of(t.receipt).limit(ONE), list(t.receipt.primary_key.columns))
+EXCLUSIVE = look_up(
+    select(_hold.tenant, _hold.exclusive_key, _hold.operation_id).where(t.owns_exclusive_key).limit(ONE),
+    (_hold.tenant, _hold.exclusive_key),
+)
+GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.primary_key.columns))
+CLOSED_BOOKS = look_up(
+    select(_book.tenant, _book.book_id).where(_book.closed).limit(ONE), (_book.tenant, _book.book_id)
+)
+CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
+NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+CLOCK = "SELECT clock_timestamp(), pg_current_xact_id()::text"
+
+
+_WITHOUT_HOLD = (CreateBudget, GrantBudget, PutPriceCard)
+
+
+def load(
+    connection: Connection, commands: Sequence[Command], stripe: int, new_id: Callable[[], UUID]
+) -> tuple[Loaded, str]:
+    """Locks and reads what the commands need, and gives it with the transaction's id (for pg_xact_status).
+
+    The locks are held until the transaction ends. Raises StaleRow if a book that was there is gone, and
+    sqlalchemy.exc.DBAPIError if the database refuses or cannot be reached.
+    """
+    memory = memory_of(connection)
+    with pipeline(connection) as p:
+        held = p.send(LOCK_HOLDS, sorted({c.hold_key for c in commands if not isinstance(c, _WITHOUT_HOLD)}))
+        named = {(c.caller.tenant, budget_id) for c in commands for budget_id in budgets_named(c)}
+        chained = p.send(BUDGET_CHAINS, sorted(named))
+    holds = {(hold.tenant, hold.operation_id): hold for hold in map(rows.hold_from, rows_of(held))}
+    budgets = {(budget.tenant, budget.budget_id): budget for budget in map(rows.budget_from, rows_of(chained))}
+    financial = _financial_books(commands, holds, stripe)
+    budget_books = {key for c in commands for key in books_to_lock(c, holds.get(_hold_key(c)), budgets)}
+    to_lock = sorted(budget_books | financial.keys())
+    to_open = [financial[key] for key in sorted(financial.keys() - memory.books)]
+    cards = _cards_needed(commands, holds)
+    with pipeline(connection) as p:
+        opened = p.send(OPEN_BOOKS, list(map(rows.book_row, to_open)))
+        locked = p.send(LOCK_BOOKS, to_lock)
+        receipts = p.send(RECEIPTS, [c.receipt_key for c in commands])
+        exclusive = p.send(EXCLUSIVE, _exclusive_keys(commands))
+        grants = p.send(
+            GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
+        )
+        closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
+        pinned = p.send(CARDS, [card for card in cards if card[2] and card not in memory.cards])
+        newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        clock = p.run(CLOCK)
+    books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
+    _remember_books(memory, to_open, rows_of(opened))
+    _all_there(memory, to_lock, books)
+    now, transaction_id = rows_of(clock)[0]
+    loaded = Loaded(
+        now=now.astimezone(UTC),
+        new_id=new_id,
+        stripe=stripe,
+        holds=holds,
+        books=books,
+        closed_books=frozenset(rows_of(closed)),
+        budgets=budgets,
+        cards=_cards(memory, cards, rows_of(pinned), rows_of(newest)),
+        receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
+        exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+    )
+    return loaded, transaction_id
+
+
+def _hold_key(command: Command) -> Key:
+    return (command.caller.tenant, "") if isinstance(command, _WITHOUT_HOLD) else command.hold_key
+
+
+def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
+    """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
+    books = {}
+    for command in commands:
+        if isinstance(command, Resolve) and isinstance(command.evidence, Usage):
+            hold = holds.get(command.hold_key)
+            if hold is not None and hold.state not in TERMINAL:
+                book = financial_book(hold, stripe)
+                books[(book.tenant, book.book_id)] = book
+    return books
+
+
+def _remember_books(memory: Memory, asked: Iterable[Book], opened: Iterable[Key]) -> None:
+    """Books that were there already are committed. Those that were opened now are not, and may never be."""
+    memory.books.update({(book.tenant, book.book_id) for book in asked}.difference(opened))
+
+
+def _all_there(memory: Memory, asked: Sequence[Key], books: Mapping[Key, Book]) -> None:
+    if len(books) < len(asked):
+        gone = set(asked).difference(books)
+        memory.books.difference_update(gone)
+        raise StaleRow(f"{len(gone)} of {len(asked)} books are not there any more")
+
+
+def _exclusive_keys(commands: Sequence[Command]) -> list[Key]:
+    return [
+        (c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key is not None
+    ]
+
+
+def _dispatched_from(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key]:
+    """The books of the holds that are to be dispatched: nothing is posted to them, but none may be closed."""
+    going = (holds[c.hold_key] for c in commands if isinstance(c, BeginDispatch) and c.hold_key in holds)
+    return sorted({(hold.tenant, book_id) for hold in going for book_id in hold.books})
+
+
+def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:
+    named = (card_named(c) or card_of(c, holds.get(_hold_key(c))) for c in commands)
+    return {card for card in named if card is not None}
+
+
+def _cards(
+    memory: Memory, needed: Iterable[CardKey], pinned: Iterable[CardRow], newest: Iterable[CardRow]
+) -> dict[CardKey, PriceCard]:
+    """The needed cards that exist. A version never changes, so its document is parsed once per process."""
+    cards = {}
+    for tenant, card_id, version, document in pinned:
+        _remember_card(memory, tenant, card_id, version, document)
+    for tenant, card_id, version, document in newest:
+        cards[(tenant, card_id, 0)] = _remember_card(memory, tenant, card_id, version, document)
+    for key in needed:
+        card = memory.cards.get(key)
+        if card is not None:
+            cards[key] = card
+    memory.trim()
+    return cards
+
+
+def _remember_card(memory: Memory, tenant: str, card_id: str, version: int, document: str) -> PriceCard:
+    key = (tenant, card_id, version)
+    card = memory.cards.get(key)
+    if card is None:
+        card = memory.cards[key] = rows.card_from(tenant, card_id, version, document)
+    return card

@@ -1,0 +1,71 @@
+"""Writing what was decided: one statement per kind of row, all in one round trip. The commit is the caller's."""
+
+from operator import attrgetter
+
+from psycopg import Cursor
+from sqlalchemy import Connection
+
+from ledger.domain.batch import Decision, Loaded
+from ledger.store import rows
+from ledger.store import tables as t
+from ledger.store.pipeline import StaleRow, pipeline
+from ledger.store.statements import append, change
+
+_CHANGING_HOLD = (
+    "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
+    "lease_expires_at", "inferred", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
+    "resolved_at", "version",
+)  # fmt: skip
+_CHANGING_BOOK = ("floor", "closed", "version", *t.BALANCES)
+_hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
+_book_change = attrgetter("tenant", "book_id", "budget_id", "provider", *_CHANGING_BOOK)
+
+NEW_BUDGETS = append(t.budget)
+NEW_BOOKS = append(t.book)
+NEW_HOLDS = append(t.hold)
+# A row that was read under its lock is at the version before. These guards hold if it was not.
+CHANGED_HOLDS = change(t.hold, _CHANGING_HOLD, "hold.version = excluded.version - 1")
+CHANGED_BOOKS = change(t.book, _CHANGING_BOOK, "book.version <= excluded.version", checked=("budget_id", "provider"))
+NEW_ENTRIES = append(t.entry)
+NEW_POSTINGS = append(t.posting)
+NEW_RECEIPTS = append(t.receipt)
+NEW_EVIDENCE = append(t.evidence)
+NEW_RESOLUTIONS = append(t.resolution)
+NEW_INCIDENTS = append(t.incident)
+NEW_GRANTS = append(t.budget_grant)
+NEW_CARDS = append(t.price_card)
+
+
+def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
+    """Writes the decided rows within the transaction in which `loaded` was loaded.
+
+    The number of statements depends on which kinds of rows there are, not on how many. Raises StaleRow if a hold or book is
+    not the one that was loaded, and sqlalchemy.exc.DBAPIError if the database refuses a row (IntegrityError: a key that is
+    taken, or a law). After either nothing of the batch is saved, and the transaction must be rolled back.
+    """
+    d = decision
+    holds = [(hold, key in loaded.holds) for key, hold in d.holds.items()]
+    books = [(book, key in loaded.books) for key, book in d.books.items()]
+    changed_holds = [_hold_change(hold) for hold, known in holds if known]
+    changed_books = [_book_change(book) for book, known in books if known]
+    with pipeline(connection) as p:
+        p.send(NEW_BUDGETS, list(map(rows.budget_row, d.budgets)))
+        p.send(NEW_BOOKS, [rows.book_row(book) for book, known in books if not known])
+        books_written = p.send(CHANGED_BOOKS, changed_books)
+        p.send(NEW_HOLDS, [rows.hold_row(hold) for hold, known in holds if not known])
+        holds_written = p.send(CHANGED_HOLDS, changed_holds)
+        p.send(NEW_ENTRIES, d.entries)
+        p.send(NEW_POSTINGS, d.postings)
+        p.send(NEW_RECEIPTS, list(map(rows.receipt_row, d.receipts)))
+        p.send(NEW_EVIDENCE, list(map(rows.evidence_row, d.evidence)))
+        p.send(NEW_RESOLUTIONS, list(map(rows.resolution_row, d.resolutions)))
+        p.send(NEW_INCIDENTS, [(*i[:5], rows.encode_json(i.detail)) for i in d.incidents])
+        p.send(NEW_GRANTS, d.grants)
+        p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
+    _all_written("book", books_written, len(changed_books))
+    _all_written("hold", holds_written, len(changed_holds))
+
+
+def _all_written(table: str, cursor: Cursor[tuple[object, ...]] | None, expected: int) -> None:
+    if cursor is not None and cursor.rowcount != expected:
+        raise StaleRow(f"{expected - cursor.rowcount} of {expected} rows of {table} changed since they were read")

@@ -1,0 +1,173 @@
+"""The statements of the hot path, made from the tables.
+
+All of them are set-based: keys or rows come as one array per column, so that their number does not depend on the size of a
+batch. They are compiled once, to run on a psycopg cursor in pipeline mode.
+
+Rows are found by `unnest(keys) CROSS JOIN LATERAL (SELECT … WHERE key = k.key)`, which is one index look-up per key under any
+statistics, and taken in the order of the keys; plain joins and `= ANY` fell to scans of tables that were never analysed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ClauseElement,
+    Column,
+    ColumnElement,
+    Integer,
+    Numeric,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal_column,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP, Insert, insert, psycopg
+from sqlalchemy.sql import FromClause
+from sqlalchemy.types import TypeEngine
+
+from ledger.store.arrays import Array, array_of
+
+# Joins the items of a text[] on the wire: arrays of arrays must be rectangular. Ids have no control characters.
+SEPARATOR = "\x1f"
+_SEPARATOR = literal_column("chr(31)", Text())
+
+
+# Written out: a parameter would need a value at each execution.
+ONE = literal_column("1", Integer())
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL with one placeholder per name, each for an array of the kind beside it."""
+
+    sql: str
+    names: tuple[str, ...]
+    kinds: tuple[type[Array], ...]
+
+    def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Array]:
+        """One array per column, from rows of which there is at least one; their values are in the order of the names."""
+        arrays = map(_array, self.kinds, zip(*rows, strict=True))
+        return dict(zip(self.names, arrays, strict=True))
+
+
+def _array(kind: type[Array], values: tuple[Any, ...]) -> Array:
+    return kind(values)
+
+
+def _on_the_wire(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+    """The type by which the values of a column travel."""
+    if isinstance(kind, (Text, JSONB, ARRAY)):
+        return Text()
+    if isinstance(kind, Numeric):
+        return Numeric()
+    return BigInteger() if isinstance(kind, Integer) else kind
+
+
+def _unnest(columns: Sequence[Column[Any]], name: str) -> FromClause:
+    """Rows of the columns' types, from one array parameter per column."""
+    kinds = [_on_the_wire(c.type) for c in columns]
+    arrays = [bindparam(c.name, type_=ARRAY(kind)) for c, kind in zip(columns, kinds, strict=True)]
+    items = [column(c.name, kind) for c, kind in zip(columns, kinds, strict=True)]
+    return func.unnest(*arrays).table_valued(*items).render_derived(name=name)
+
+
+def _compile(statement: ClauseElement, columns: Sequence[Column[Any]]) -> Statement:
+    compiled = statement.compile(dialect=psycopg.dialect())  # type: ignore[no-untyped-call] # SQLAlchemy's own
+    return Statement(
+        str(compiled), tuple(c.name for c in columns), tuple(array_of(_on_the_wire(c.type)) for c in columns)
+    )
+
+
+def columns_of(table: Table) -> Select[Any]:
+    """All columns of a table; JSON as its text, which is parsed only where it must be."""
+    return select(*(cast(c, Text).label(c.name) if isinstance(c.type, JSONB) else c for c in table.c))
+
+
+def _written(c: Column[Any], rows: FromClause) -> ColumnElement[Any]:
+    """A column as it is written, from its form on the wire."""
+    sent = rows.c[c.name]
+    if isinstance(c.type, JSONB):
+        return cast(sent, JSONB)
+    if isinstance(c.type, ARRAY):
+        return func.string_to_array(sent, _SEPARATOR)
+    return sent
+
+
+def look_up(found: Select[Any], keys: Sequence[Column[Any]]) -> Statement:
+    """The row of `found` for each of the keys, in their order.
+
+    `found` has a lock or a limit, or else the planner would make it a join.
+    """
+    k = _unnest(keys, "k")
+    row = found.where(*(c == k.c[c.name] for c in keys)).lateral("found")
+    return _compile(select(*row.c).select_from(k.join(row, true())), keys)
+
+
+def chains(table: Table, key: Sequence[Column[Any]], path: Column[Any]) -> Statement:
+    """The rows on the paths of the rows with the keys, each once: their whole chains."""
+    tenant, name = key
+    k = _unnest(key, "k")
+    end = select(path).where(tenant == k.c[tenant.name], name == k.c[name.name]).limit(ONE).lateral("named")
+    level = (
+        func.unnest(end.c[path.name]).table_valued(column("step", Text())).render_derived(name="level").lateral("level")
+    )
+    steps = (
+        select(k.c[tenant.name], level.c.step)
+        .select_from(k.join(end, true()).join(level, true()))
+        .distinct()
+        .subquery("levels")
+    )
+    found = columns_of(table).where(tenant == steps.c[tenant.name], name == steps.c.step).limit(ONE).lateral("found")
+    return _compile(select(*found.c).select_from(steps.join(found, true())), key)
+
+
+def append(table: Table) -> Statement:
+    """INSERT of rows with all columns."""
+    return _compile(_insert(table), list(table.c))
+
+
+def open_missing(table: Table) -> Statement:
+    """INSERT of the rows whose key is not there; gives the keys of those that were not."""
+    keys = list(table.primary_key.columns)
+    return _compile(_insert(table).on_conflict_do_nothing(index_elements=keys).returning(*keys), list(table.c))
+
+
+def _insert(table: Table) -> Insert:
+    rows = _unnest(list(table.c), "u")
+    chosen = select(*(_written(c, rows) for c in table.c))
+    return insert(table).from_select(list(table.c.keys()), chosen)
+
+
+def change(table: Table, changing: Sequence[str], guard: str, checked: Sequence[str] = ()) -> Statement:
+    """An update of rows that exist and are locked. It affects as many rows as there are that pass the guard.
+
+    It is an upsert, because `UPDATE … FROM unnest` is planned as a join over the whole table while that is young. The columns
+    that never change get placeholders, which are never stored; `checked` are those of them that a CHECK looks at.
+    """
+    keys = list(table.primary_key.columns)
+    sent = [*keys, *(table.c[name] for name in (*checked, *changing))]
+    rows = _unnest(sent, "u")
+    given = {c.name: _written(c, rows) for c in sent}
+    chosen = select(*(given.get(c.name, literal_column(_placeholder(c))) for c in table.c))
+    statement = insert(table).from_select(list(table.c.keys()), chosen)
+    upsert = statement.on_conflict_do_update(
+        index_elements=keys,
+        set_={name: statement.excluded[name] for name in changing},
+        where=literal_column(guard, Boolean()),
+    )
+    return _compile(upsert, sent)
+
+
+def _placeholder(c: Column[Any]) -> str:
+    if c.nullable:
+        return "NULL"
+    return {Numeric: "'0'", JSONB: "'{}'", ARRAY: "'{}'", TIMESTAMP: "'epoch'"}.get(type(c.type), "''")
