@@ -10,8 +10,8 @@ import sqlalchemy.exc as sa
 
 from ledger.domain.batch import Outcome
 from ledger.domain.refusals import Reason, Refusal
-from ledger.store.database import UnfitDatabase
-from ledger.store.save import StaleRow
+from ledger.store.fitness import UnfitDatabase
+from ledger.store.pipeline import StaleRow
 
 
 class Fault(Enum):
@@ -72,17 +72,28 @@ def remedy(error: BaseException) -> str:
     """What to do about an UNFIT database."""
     if isinstance(error, UnfitDatabase):
         return str(error)
+    state = sqlstate(error)
+    return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, "The database cannot be used: look at its log.")
+
+
+def sqlstate(error: BaseException) -> str:
+    """PostgreSQL's code for an exception out of a transaction; empty if it has none."""
     cause = _driver_error(error)
-    state = "" if cause is None else cause.sqlstate or ""
-    return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, _UNREACHABLE)
+    return "" if cause is None else cause.sqlstate or ""
 
 
-def contention() -> Outcome:
-    return refused(Reason.CONTENTION, "The request collided with others too often; nothing was done. Ask again.")
-
-
-def unavailable(message: str = _UNREACHABLE) -> Outcome:
-    return refused(Reason.STORE_UNAVAILABLE, message)
+def outcome(fault: Fault, error: BaseException) -> Outcome:
+    """What a command is told that was given up."""
+    match fault:
+        case Fault.CONTENTION:
+            sentence = "The request collided with others too often; nothing was done. Ask again with the same key."
+            return refused(Reason.CONTENTION, sentence)
+        case Fault.LOST:
+            return refused(Reason.STORE_UNAVAILABLE, _UNREACHABLE)
+        case Fault.UNFIT:
+            return refused(Reason.STORE_UNAVAILABLE, remedy(error))
+        case Fault.POISON:
+            return refused(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 
 def in_doubt() -> Outcome:
@@ -91,10 +102,6 @@ def in_doubt() -> Outcome:
         "The database was lost while it committed. Ask again with the same idempotency key to find out.",
         {"recovery_action": "retry_same_key"},
     )
-
-
-def internal() -> Outcome:
-    return refused(Reason.INTERNAL, "A fault of the server; nothing was done. The server's log says more.")
 
 
 def too_late() -> Outcome:

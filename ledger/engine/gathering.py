@@ -44,7 +44,7 @@ class Call:
 
 class Step(NamedTuple):
     call: Call
-    index: int
+    position: int
     command: Command
     keys: tuple[Key, ...]
 
@@ -94,7 +94,7 @@ class Gathering:
         with self._changed:
             for step, outcome in zip(steps, outcomes, strict=True):
                 call = step.call
-                call.outcomes[step.index] = outcome
+                call.outcomes[step.position] = outcome
                 call.missing -= 1
                 if not call.missing:
                     complete.append(call)

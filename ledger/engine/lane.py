@@ -50,6 +50,8 @@ class Engine:
     async def stop(self, timeout: float | None = None) -> bool:
         """Takes nothing more in, and waits until what was taken in is done. False if that took longer than `timeout` seconds."""
         self._gathering.close()
+        if self._loop is None:
+            return True
         ends = monotonic_deadline(timeout)
         for lane in self._lanes:
             left = None if ends is None else max(0.0, ends - time.monotonic())
@@ -73,6 +75,10 @@ class Engine:
             call.abandoned = True
             raise
         return call.answers()
+
+    async def submit_one(self, command: Command, seconds: float | None = None) -> Outcome:
+        """The outcome of one command: `submit` with a batch of one."""
+        return (await self.submit((command,), seconds))[0]
 
     @property
     def waiting(self) -> int:

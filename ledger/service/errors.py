@@ -27,7 +27,9 @@ class Told(NamedTuple):
 _C = grpc.StatusCode
 CATALOGUE: dict[Reason, Told] = {
     Reason.INVALID_FIELD: Told(_C.INVALID_ARGUMENT, "A field is malformed."),
-    Reason.UNAUTHENTICATED: Told(_C.UNAUTHENTICATED, "Send a known token in the metadata: authorization: Bearer <token>."),
+    Reason.UNAUTHENTICATED: Told(
+        _C.UNAUTHENTICATED, "Send a known token in the metadata: authorization: Bearer <token>."
+    ),
     Reason.ROLE_NOT_ALLOWED: Told(_C.PERMISSION_DENIED, "The caller's role may not make this call."),
     Reason.NOT_FOUND: Told(_C.NOT_FOUND, "There is no such resource for this tenant."),
     Reason.INSUFFICIENT_BUDGET: Told(_C.FAILED_PRECONDITION, "A budget on the path has too little available."),
@@ -54,7 +56,7 @@ _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for rea
 _CODE = {reason: int(told.code.value[0]) for reason, told in CATALOGUE.items()}
 
 
-class Refused(Exception):  # noqa: N818 - not an error: the way a servicer hands a refusal to the boundary that tells it
+class Refused(Exception):
     """The call is answered by a refusal instead of a response."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -87,6 +89,4 @@ def status_of(refusal: Refusal) -> status_pb2.Status:
 async def abort(context: "grpc.aio.ServicerContext[object, object]", refusal: Refusal) -> NoReturn:
     """Ends the call with the refusal's status."""
     status = status_of(refusal)
-    await context.abort(
-        CATALOGUE[refusal.reason].code, status.message, ((DETAILS_KEY, status.SerializeToString()),)
-    )
+    await context.abort(CATALOGUE[refusal.reason].code, status.message, ((DETAILS_KEY, status.SerializeToString()),))

@@ -18,6 +18,7 @@ from ledger.domain.model import Caller
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import OPEN, REFLECTION, ROLES, denied
 from ledger.service.errors import CATALOGUE, Refused, abort
+from ledger.service.translate.fields import InvalidField
 
 log = logging.getLogger("ledger.service")
 
@@ -29,7 +30,10 @@ _caller: ContextVar[Caller] = ContextVar("caller")
 _SCHEME = "bearer "
 _UNAUTHENTICATED = Refusal(Reason.UNAUTHENTICATED, CATALOGUE[Reason.UNAUTHENTICATED].sentence)
 _MALFORMED = Refusal(Reason.INVALID_FIELD, "The message cannot be read: send the contract's protobuf.", {"field": ""})
-_INTERNAL = Refusal(Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done.")
+_INTERNAL = Refusal(
+    Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done."
+)
+_THROTTLED = Refusal(Reason.THROTTLED, "Too many calls at once; nothing was done. Ask again after a pause.")
 _UNREADABLE = object()
 
 
@@ -45,25 +49,30 @@ def caller() -> Caller:
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Wraps every method. What access.py does not name is refused to everybody."""
+    """Wraps every method. What access.py does not name is refused to everybody; so are calls beyond `limit` at a time."""
 
-    def __init__(self, directory: Directory, *, reflection: bool = False) -> None:
+    def __init__(self, directory: Directory, *, limit: int, reflection: bool = False) -> None:
         self._directory = directory
-        self._open = OPEN | REFLECTION if reflection else OPEN
+        self._limit = limit
+        self._open_calls = 0
+        self._public = OPEN | REFLECTION if reflection else OPEN
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], details: grpc.HandlerCallDetails
-    ) -> Handler:
-        known = self._wrapped.get(details.method)
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        method = handler_call_details.method
+        known = self._wrapped.get(method)
         if known is not None:
             return known
-        handler = cast("Handler | None", await continuation(details))
-        if handler is None or details.method in self._open:
-            return cast(Handler, handler)
-        if handler.unary_unary is None or details.method not in ROLES:
-            return cast(Handler, grpc.unary_unary_rpc_method_handler(_nobody))  # type: ignore[arg-type] # stubs know no coroutine
-        self._wrapped[details.method] = wrapped = self._wrap(details.method, handler)
+        handler = await continuation(handler_call_details)
+        if handler is None or method in self._public:
+            return handler
+        if handler.unary_unary is None or method not in ROLES:
+            return grpc.unary_unary_rpc_method_handler(_nobody)
+        self._wrapped[method] = wrapped = self._wrap(method, handler)
         return wrapped
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
@@ -74,7 +83,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         async def bounded(request: Any, context: Context) -> Any:
             started = time.perf_counter()
             who: Caller | None = None
+            self._open_calls += 1
             try:
+                if self._open_calls > self._limit:
+                    raise Refused(_THROTTLED)
                 token = _token(context)
                 who = None if token is None else lookup(token)
                 if who is None:
@@ -85,7 +97,7 @@ class Boundary(grpc.aio.ServerInterceptor):
                     raise Refused(_MALFORMED)
                 _caller.set(who)
                 response = await answer(request, context)
-            except Refused as refused:
+            except (Refused, InvalidField) as refused:
                 _told(method, who, refused.refusal, started)
                 await abort(context, refused.refusal)
             except asyncio.CancelledError:
@@ -93,17 +105,16 @@ class Boundary(grpc.aio.ServerInterceptor):
             except Exception:
                 log.exception("%s failed", method, extra=_facts(method, who, Reason.INTERNAL, started))
                 await abort(context, _INTERNAL)
+            finally:
+                self._open_calls -= 1
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("answered", extra=_facts(method, who, None, started))
             return response
 
-        return cast(
-            Handler,
-            grpc.unary_unary_rpc_method_handler(
-                bounded,  # type: ignore[arg-type] # the stubs know no coroutine here
-                request_deserializer=_lenient(handler.request_deserializer),
-                response_serializer=handler.response_serializer,
-            ),
+        return grpc.unary_unary_rpc_method_handler(
+            bounded,
+            request_deserializer=_lenient(handler.request_deserializer),
+            response_serializer=handler.response_serializer,
         )
 
 

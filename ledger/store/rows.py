@@ -40,7 +40,7 @@ def joined(texts: tuple[str, ...]) -> str:
 
 def hold_from(row: tuple[Any, ...]) -> Hold:
     (tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest) = row
-    rest[18] = _KINDS[rest[18]]
+    rest[17] = _KINDS[rest[17]]
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
         {} if labels == "{}" else json.loads(labels), *rest,

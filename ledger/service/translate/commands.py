@@ -129,7 +129,7 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
         name = item.WhichOneof("command") or ""
         names.append(name)
         if not name:
-            commands.append(InvalidField(f"commands[{index}].command", "must be given").refusal())
+            commands.append(InvalidField(f"commands[{index}].command", "must be given").refusal)
         elif (refusal := forbidden[name]) is not None:
             commands.append(refusal)
         else:
@@ -137,7 +137,7 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
                 commands.append(_READERS[name][1](getattr(item, name), caller))
             except InvalidField as invalid:
                 path = f"commands[{index}].{name}.{invalid.path}"
-                commands.append(InvalidField(path, invalid.rule).refusal())
+                commands.append(InvalidField(path, invalid.rule).refusal)
     return names, commands
 
 

@@ -26,9 +26,11 @@ from ledger.v1 import hold_pb2 as pb
 MAX_DOCUMENT_BYTES = 8 * 1024
 MAX_STATUS = 599
 
-_SOURCES = {number: name.removeprefix("EVIDENCE_SOURCE_") for name, number in pb.EvidenceSource.items() if number}
-_KINDS = {number: name.removeprefix("NO_COST_KIND_") for name, number in pb.NoCostKind.items() if number}
-_CAUSES = {number: name.removeprefix("NEVER_SENT_CAUSE_") if number else "" for name, number in pb.NeverSentCause.items()}
+_SOURCES = {int(number): name.removeprefix("EVIDENCE_SOURCE_") for name, number in pb.EvidenceSource.items() if number}
+_KINDS = {int(number): name.removeprefix("NO_COST_KIND_") for name, number in pb.NoCostKind.items() if number}
+_CAUSES = {
+    int(number): name.removeprefix("NEVER_SENT_CAUSE_") if number else "" for name, number in pb.NeverSentCause.items()
+}
 
 
 def usage(message: pb.UsageEvidence) -> Usage:

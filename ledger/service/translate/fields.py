@@ -41,6 +41,7 @@ class InvalidField(ValueError):
         self.path = path
         self.rule = rule
 
+    @property
     def refusal(self) -> Refusal:
         return Refusal(Reason.INVALID_FIELD, f"{self.path} {self.rule}.", {"field": self.path})
 
@@ -85,7 +86,9 @@ def labels(value: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise InvalidField("labels", f"must be at most {MAX_LABELS}")
     for key, content in value.items():
         if _is_label(key) is None:
-            raise InvalidField("labels", "must have keys of 1 to 64 letters, digits or ._:/@+=-, the first a letter or digit")
+            raise InvalidField(
+                "labels", "must have keys of 1 to 64 letters, digits or ._:/@+=-, the first a letter or digit"
+            )
         text(content, f"labels[{key}]")
     return tuple(sorted(value.items()))
 
