@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -16,8 +17,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.benchmarks.load import Job, Load
 
 ROOT = Path(__file__).parents[2]
+SERVE="import asyncio\nfrom ledger.service.server import serve\nfrom ledger import settings,logs\nl=settings.load()\nasyncio.run(serve(l,l.database_url.get_secret_value()))"
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
+POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def _server(database_url: str, tokens_file: Path) -> Iterator[Server]:
         "SPEND_LEDGER_LOG_LEVEL": "warning",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "ledger", "serve"], cwd=ROOT, env={**os.environ, **settings}, stdin=subprocess.DEVNULL
+        [sys.executable, "-c", SERVE], cwd=ROOT, env={**os.environ, **settings}, stdin=subprocess.DEVNULL
     )
     try:
         _wait_until_serving(process, target)
@@ -78,11 +81,19 @@ def call(jobs: Sequence[Job]) -> list[Load]:
 
 
 def _wait_until_serving(process: "subprocess.Popen[bytes]", target: str) -> None:
+    ends = time.monotonic() + START_SECONDS
     with grpc.insecure_channel(target) as channel:
-        check = health_pb2_grpc.HealthStub(channel).Check
-        answer = check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=START_SECONDS)
-    if process.poll() is not None or answer.status != health_pb2.HealthCheckResponse.SERVING:
-        raise RuntimeError("a server did not start; its log says why")
+        ready = grpc.channel_ready_future(channel)
+        while process.poll() is None and time.monotonic() < ends:
+            try:
+                ready.result(POLL_SECONDS)
+            except grpc.FutureTimeoutError:
+                continue
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=START_SECONDS)
+            if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                return
+        ready.cancel()
+    raise RuntimeError("a server did not start; its log says why")
 
 
 def _free_port() -> int:
