@@ -12,9 +12,9 @@ from ledger.v1 import error_pb2
 
 CONTRACT = (Path(__file__).parents[2] / "proto/ledger/v1/error.proto").read_text()
 # "// … INVALID_ARGUMENT.\n  ERROR_REASON_INVALID_FIELD = 1;"
-STATUS_IN_THE_CONTRACT = dict(
-    (reason, status) for status, reason in re.findall(r"([A-Z_]+)\.\n  ERROR_REASON_([A-Z_]+) = [1-9]", CONTRACT)
-)
+STATUS_IN_THE_CONTRACT = {
+    reason: status for status, reason in re.findall(r"([A-Z_]+)\.\n  ERROR_REASON_([A-Z_]+) = [1-9]", CONTRACT)
+}
 
 
 def test_rules_contract_and_catalogue_have_the_same_reasons() -> None:
