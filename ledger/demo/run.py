@@ -24,7 +24,7 @@ from ledger.demo.gateway import Gateway
 from ledger.demo.provider import FakeProvider
 from ledger.demo.screen import BALANCES, Ending, Screen
 from ledger.demo.stage import Stage, StageError, stage
-from ledger.settings import load
+from ledger.settings import SettingsError, load
 from ledger.store.database import Database
 from ledger.store.postgres import PostgresUnavailable
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
@@ -42,13 +42,13 @@ def main(argv: Sequence[str]) -> int:
     # The same clean end for both ways of being asked to stop.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     screen = Screen(Console(file=sys.stderr, quiet=True) if arguments.json else None)
-    given = load().database_url
     began = time.monotonic()
     screen.open()
     try:
-        with stage(given.get_secret_value() if given is not None else None) as set_up, _closed_port() as closed_url:
+        given = load().database_url
+        with stage(None if given is None else given.get_secret_value()) as set_up, _closed_port() as closed_url:
             ending = asyncio.run(_play(set_up, closed_url, screen.tell, began))
-    except (StageError, PostgresUnavailable, psycopg.Error) as error:
+    except (SettingsError, StageError, PostgresUnavailable, psycopg.Error) as error:
         print(f"The demo could not begin: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
