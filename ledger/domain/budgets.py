@@ -76,7 +76,7 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
 
 def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     tenant = command.caller.tenant
-    budget = work.loaded.budgets.get((tenant, command.budget_id))
+    budget = work.budgets.get((tenant, command.budget_id))
     if budget is None:
         return refuse(Reason.NOT_FOUND, f"There is no budget {command.budget_id!r}.", field="budget_id")
     if budget.currency != command.currency:
@@ -125,6 +125,6 @@ def put_price_card(work: Work, command: PutPriceCard) -> Outcome:
         return Outcome(card=newest, applied=False)
     # From here it succeeds.
     card = replace(command.card, version=1 if newest is None else newest.version + 1)
-    work.cards[key] = card
+    work.cards[key] = work.cards[(*key[:2], card.version)] = card
     work.decision.cards.append(card)
     return Outcome(card=card)

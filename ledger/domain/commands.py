@@ -167,7 +167,7 @@ class Usage:
     observed_at: datetime | None = None
 
     def content(self) -> dict[str, Any]:
-        """The observation as JSON; numbers as strings. When and by which response it was seen are not part of the fact."""
+        """The observation as JSON; numbers as strings. When it was seen is not part of it."""
         content: dict[str, Any] = {
             "source": self.source,
             "provider": self.provider,

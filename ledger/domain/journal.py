@@ -12,7 +12,6 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Posting
-from ledger.domain.money import ZERO
 
 AUTHORITY, AVAILABLE, HELD, UNKNOWN, SPENT, DEFICIT, EXPENSE, PAYABLE = Account
 
@@ -128,8 +127,3 @@ class Journal:
         for key, opened in self._open.items():
             if opened.version != opened.book.version or key not in self._loaded.books:
                 self._decision.books[key] = opened.closed()
-
-
-def total(amounts: Iterable[Decimal]) -> Decimal:
-    """The exact sum."""
-    return sum(amounts, ZERO)

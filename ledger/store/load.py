@@ -118,14 +118,18 @@ def _hold_key(command: Command) -> Key:
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
     """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
-    books = {}
-    for command in commands:
-        if isinstance(command, Resolve) and isinstance(command.evidence, Usage):
-            hold = holds.get(command.hold_key)
-            if hold is not None and hold.state not in TERMINAL:
-                book = financial_book(hold, stripe)
-                books[(book.tenant, book.book_id)] = book
-    return books
+    settling = (
+        holds[c.hold_key]
+        for c in commands
+        if isinstance(c, Resolve) and isinstance(c.evidence, Usage) and c.hold_key in holds
+    )
+    distinct = {
+        (hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold
+        for hold in settling
+        if hold.state not in TERMINAL
+    }
+    books = (financial_book(hold, stripe) for hold in distinct.values())
+    return {(book.tenant, book.book_id): book for book in books}
 
 
 def _remember_books(memory: Memory, asked: Iterable[Book], opened: Iterable[Key]) -> None:
