@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ledger.audit.check import LawResult
 from ledger.demo.recordings import Replayed
 from ledger.demo.story import Row
 
@@ -23,17 +24,25 @@ BALANCES = ("available", "held", "unknown", "spent", "deficit")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Everything that is shown at the end. `balances`: budget → name of the balance → amount; `violations`: one line each."""
+    """Everything that is shown at the end. `balances`: budget → name of the balance → amount; `laws`: what became of each."""
 
     rows: Sequence[Row]
     incidents: Sequence[str]
     balances: Mapping[str, Mapping[str, str]]
     replayed: Replayed
-    violations: Sequence[str]
+    laws: Sequence[LawResult]
     failures: Sequence[str]
     seconds: float = 0.0
     currency: str = "USD"
     limits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def violations(self) -> int:
+        return sum(law.violations for law in self.laws)
+
+    @property
+    def good(self) -> bool:
+        return not self.failures and not self.violations
 
 
 class Screen:
@@ -117,10 +126,8 @@ def _remarks(ending: Ending) -> Iterable[str]:
             yield f"Not settled, and so still held as unknown: {reason}"
     for incident in ending.incidents:
         yield f"Open incident: {incident}"
-    if ending.violations:
-        yield f"check: {len(ending.violations)} violations of the laws of the books:"
-        yield from (f"  {violation}" for violation in ending.violations)
-    else:
-        yield "check: every law of the books was recomputed from the rows; 0 violations."
-    if not ending.failures:
+    checked = sum(law.checked for law in ending.laws)
+    yield f"check: {len(ending.laws)} laws of the books recomputed from {checked} rows; {ending.violations} violations."
+    yield from (f"  {law.law}: {example}" for law in ending.laws for example in law.examples)
+    if ending.good:
         yield f"Everything is as it must be ({ending.seconds:.1f} s)."
