@@ -94,7 +94,7 @@ def load(
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
-    _all_there(memory, to_lock, books)
+    _still_there(memory, to_lock, books)
     now, transaction_id = rows_of(clock)[0]
     loaded = Loaded(
         now=now.astimezone(UTC),
@@ -137,9 +137,10 @@ def _remember_books(memory: Memory, asked: Iterable[Book], opened: Iterable[Key]
     memory.books.update({(book.tenant, book.book_id) for book in asked}.difference(opened))
 
 
-def _all_there(memory: Memory, asked: Sequence[Key], books: Mapping[Key, Book]) -> None:
-    if len(books) < len(asked):
-        gone = set(asked).difference(books)
+def _still_there(memory: Memory, asked: Sequence[Key], books: Mapping[Key, Book]) -> None:
+    """A book that the process remembers may be gone all the same, if the database was restored from a backup."""
+    gone = memory.books.intersection(asked).difference(books) if len(books) < len(asked) else ()
+    if gone:
         memory.books.difference_update(gone)
         raise StaleRow(f"{len(gone)} of {len(asked)} books are not there any more")
 

@@ -14,12 +14,14 @@ from pydantic_core import from_json
 from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt
 from ledger.domain.quotes import PriceCard, Quote
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.store import tables as t
 from ledger.store.arrays import SEPARATOR
 
 Row: TypeAlias = tuple[Any, ...]
 
 _STATES = {state.value: state for state in HoldState}
 _KINDS: dict[str | None, ResolutionKind | None] = {None: None, **{kind.value: kind for kind in ResolutionKind}}
+_KIND = list(t.hold.c.keys()).index("resolution_kind") - 9
 
 
 @lru_cache(maxsize=4096)
@@ -30,7 +32,7 @@ def quote_from(document: str) -> Quote:
 
 def hold_from(row: Row) -> Hold:
     tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest = row
-    rest[17] = _KINDS[rest[17]]
+    rest[_KIND] = _KINDS[rest[_KIND]]
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
         from_json(labels), *rest,
