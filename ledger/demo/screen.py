@@ -127,7 +127,7 @@ def _remarks(ending: Ending) -> Iterable[str]:
     for incident in ending.incidents:
         yield f"Open incident: {incident}"
     checked = sum(law.checked for law in ending.laws)
-    yield f"check: {len(ending.laws)} laws of the books recomputed from {checked} rows; {ending.violations} violations."
+    yield f"check: {len(ending.laws)} laws recomputed from the rows, {checked:,} checks; {ending.violations} violations."
     yield from (f"  {law.law}: {example}" for law in ending.laws for example in law.examples)
     if ending.good:
         yield f"Everything is as it must be ({ending.seconds:.1f} s)."
