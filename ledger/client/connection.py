@@ -2,16 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
 
-from ledger.v1.budget_pb2_grpc import BudgetServiceAsyncStub, BudgetServiceStub
-from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub, HoldServiceStub
-from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub, JournalServiceStub
-from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub, PriceServiceStub
+from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.hold_pb2_grpc import HoldServiceStub
+from ledger.v1.journal_pb2_grpc import JournalServiceStub
+from ledger.v1.price_pb2_grpc import PriceServiceStub
+
+if TYPE_CHECKING:
+    # These exist for type checkers alone: a stub on a channel of grpc.aio answers with awaitables.
+    from ledger.v1.budget_pb2_grpc import BudgetServiceAsyncStub
+    from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub
+    from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub
+    from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
 
 DOMAIN = "ledger.v1"
 _DETAILS_KEY = "grpc-status-details-bin"

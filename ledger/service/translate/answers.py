@@ -95,7 +95,9 @@ def write_hold(message: pb.Hold, hold: Hold) -> None:
     if hold.request_group is not None:
         message.request_group = hold.request_group
     if hold.labels:
-        message.labels.update(hold.labels)
+        labels = message.labels
+        for key, value in hold.labels.items():
+            labels[key] = value
     write_time(message.create_time, hold.created_at)
     write_time(message.expire_time, hold.expire_at)
     write_time(message.update_time, hold.updated_at)

@@ -25,6 +25,7 @@ from ledger.service.translate.fields import (
     amount,
     duration,
     empty_or_identifier,
+    entries,
     identifier,
     labels,
     money,
@@ -181,10 +182,10 @@ def _quote(message: pb.QuoteSpec) -> QuoteSpec:
 
 
 def _ceilings(metered: pb.MeteredQuote) -> tuple[tuple[str, int], ...]:
-    ceilings = sorted(metered.ceilings.items())
+    ceilings = entries(metered.ceilings)
     for group, ceiling in ceilings:
         if group not in _GROUPS:
             raise InvalidField("quote.metered.ceilings", f"must be of the groups {', '.join(GROUPS)}")
         if not 0 <= ceiling <= MAX_QUANTITY:
             raise InvalidField(f"quote.metered.ceilings[{group}]", f"must be 0 to {MAX_QUANTITY}")
-    return tuple(ceilings)
+    return ceilings

@@ -12,6 +12,7 @@ from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.service.translate.fields import (
     InvalidField,
     empty_or_identifier,
+    entries,
     identifier,
     instant,
     money,
@@ -86,13 +87,13 @@ def no_cost_proof(message: pb.NoCostProof) -> NoCostProof:
 
 
 def _buckets(message: pb.BucketUsage) -> tuple[tuple[str, int], ...]:
-    buckets = sorted(message.quantities.items())
+    buckets = entries(message.quantities)
     for bucket, quantity in buckets:
         if bucket not in GROUP_OF_BUCKET:
             raise InvalidField("usage.buckets.quantities", f"must be of the buckets {', '.join(GROUP_OF_BUCKET)}")
         if abs(quantity) > MAX_QUANTITY:
             raise InvalidField(f"usage.buckets.quantities[{bucket}]", f"must be at most {MAX_QUANTITY}")
-    return tuple(buckets)
+    return buckets
 
 
 def _normalized(document: str, flavor: str) -> Normalized:

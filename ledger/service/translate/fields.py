@@ -30,6 +30,7 @@ _EARLIEST = int(datetime(1970, 1, 1, tzinfo=UTC).timestamp())
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_LABELS = 32
+MAX_TEXT = 256
 MAX_INT32 = 2**31 - 1
 
 
@@ -69,7 +70,7 @@ def empty_or_identifier(value: str, path: str) -> str:
     return identifier(value, path) if value else ""
 
 
-def text(value: str, path: str, *, least: int = 0, most: int = 256) -> str:
+def text(value: str, path: str, *, least: int = 0, most: int = MAX_TEXT) -> str:
     """Free text, for people."""
     if not least <= len(value) <= most:
         raise InvalidField(path, f"must have {least} to {most} characters")
@@ -84,13 +85,20 @@ def labels(value: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         return ()
     if len(value) > MAX_LABELS:
         raise InvalidField("labels", f"must be at most {MAX_LABELS}")
-    for key, content in value.items():
+    pairs = entries(value)
+    for key, content in pairs:
         if _is_label(key) is None:
             raise InvalidField(
                 "labels", "must have keys of 1 to 64 letters, digits or ._:/@+=-, the first a letter or digit"
             )
-        text(content, f"labels[{key}]")
-    return tuple(sorted(value.items()))
+        if len(content) > MAX_TEXT or _unprintable(content) is not None:
+            text(content, f"labels[{key}]")
+    return pairs
+
+
+def entries(value: Mapping[str, Name]) -> tuple[tuple[str, Name], ...]:
+    """The entries of a map field, sorted by key. A protobuf map's own `items` costs three times as much."""
+    return tuple([(key, value[key]) for key in sorted(value)])
 
 
 def duration(value: Duration, path: str, least: timedelta, most: timedelta) -> timedelta:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sqlalchemy import Connection, Row, Text, cast, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from ledger.domain.quotes import PriceCard
 from ledger.store.read.page import Key, Page, page
@@ -32,7 +33,7 @@ def list_cards(
     versions = select(_c.tenant, _c.card_id, _c.version, _c.provider, _document).where(_c.tenant == tenant)
     if after is not None:
         versions = versions.where(_c.card_id > after[0])
-    newest = versions.distinct(_c.card_id).order_by(_c.card_id, _c.version.desc()).subquery()
+    newest = versions.ext(distinct_on(_c.card_id)).order_by(_c.card_id, _c.version.desc()).subquery()
     query = select(newest.c.tenant, newest.c.card_id, newest.c.version, newest.c.document)
     if provider is not None:
         query = query.where(newest.c.provider == provider)

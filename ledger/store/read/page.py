@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
-Key: TypeAlias = "tuple[str, ...]"
+Key: TypeAlias = tuple[str, ...]
 
 
 class Page(NamedTuple, Generic[T]):
