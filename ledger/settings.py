@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "SPEND_LEDGER_"
@@ -39,6 +39,9 @@ class Settings(BaseSettings):
     data_dir: Path | None = None
     tokens_file: Path = Field(default_factory=default_tokens_file)
     listen: str = "127.0.0.1:7443"
+    # PEM files. Without them the server speaks in clear, which is for this machine and for networks that encrypt.
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
     reflection: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # The largest message that is read or sent.
@@ -71,6 +74,12 @@ class Settings(BaseSettings):
             raise ValueError("must be host:port, such as 127.0.0.1:7443 or [::1]:7443; port 0 takes a free one")
         return value
 
+    @model_validator(mode="after")
+    def _certificate_and_key_together(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError(f"{PREFIX}TLS_CERTIFICATE and {PREFIX}TLS_KEY go together: set both or neither")
+        return self
+
 
 def load(**given: Any) -> Settings:
     """The settings of the environment, with those given (from a command line; None is not given) in their place.
@@ -84,10 +93,13 @@ def load(**given: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as invalid:
-        faults = [f"{_variable(error['loc'])}: {error['msg']}" for error in invalid.errors(include_input=False)]
+        faults = [_fault(error["loc"], error["msg"]) for error in invalid.errors(include_input=False)]
         raise SettingsError("\n".join(faults)) from None
 
 
-def _variable(location: tuple[int | str, ...]) -> str:
+def _fault(location: tuple[int | str, ...], message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    if not location:
+        return message
     name = str(location[0])
-    return name if name.isupper() else f"{PREFIX}{name.upper()}"
+    return f"{name if name.isupper() else PREFIX + name.upper()}: {message}"

@@ -79,6 +79,14 @@ def test_a_bad_value_names_its_variable_and_is_not_repeated(
     assert "hunter2" not in message
 
 
+def test_a_certificate_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEND_LEDGER_TLS_CERTIFICATE", "/etc/ledger.pem")
+    with pytest.raises(
+        settings.SettingsError, match=r"^SPEND_LEDGER_TLS_CERTIFICATE and SPEND_LEDGER_TLS_KEY go together"
+    ):
+        settings.load()
+
+
 def test_where_tokens_are_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/home/x/conf")

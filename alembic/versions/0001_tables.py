@@ -27,6 +27,7 @@ STATEMENTS = (
         CONSTRAINT budget_limit_is_not_negative CHECK (limit_amount >= 0)
     )
     """,
+    "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
     """
     CREATE TABLE book (
         tenant text COLLATE "C" NOT NULL,
@@ -109,6 +110,10 @@ STATEMENTS = (
     """
     CREATE UNIQUE INDEX hold_one_open_per_exclusive_key ON hold (tenant, exclusive_key)
         WHERE exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')
+    """,
+    """
+    CREATE INDEX hold_request_group ON hold (tenant, request_group, operation_id)
+        WHERE request_group IS NOT NULL
     """,
     """
     CREATE INDEX hold_unknown ON hold (tenant, operation_id)

@@ -22,6 +22,10 @@ from ledger.domain.quotes import PriceCard
 from ledger.domain.refusals import Refusal
 
 
+class StaleRows(Exception):
+    """The rows were read before another transaction committed what a receipt read after it speaks of: load them again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.

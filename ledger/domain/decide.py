@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import localcontext
 from typing import Any
 
-from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budgets import create_budget, grant_budget, put_price_card
 from ledger.domain.commands import (
     FINGERPRINT_VERSION,
@@ -52,7 +52,10 @@ _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
-    """Decides a batch in which each hold and each idempotency key is named at most once."""
+    """Decides a batch in which each hold and each idempotency key is named at most once.
+
+    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded.
+    """
     work = Work(loaded)
     outcomes = work.decision.outcomes
     with localcontext(CONTEXT):
@@ -84,22 +87,13 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         key=command.key,
         fingerprint=command.fingerprint,
         fingerprint_version=FINGERPRINT_VERSION,
-        resource=_resource(command, outcome),
+        # A price card's key stands for the version that it gave.
+        resource=command.resource if outcome.card is None else f"{command.resource}#{outcome.card.version}",
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
         recorded_at=work.now,
     )
-
-
-def _resource(command: Command, outcome: Outcome) -> str:
-    """What the key stands for: an operation, a budget, or a version of a price card."""
-    if isinstance(command, PutPriceCard):
-        assert outcome.card is not None, "a price card is never refused here"
-        return f"{outcome.card.card_id}#{outcome.card.version}"
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        return command.budget_id
-    return command.operation_id
 
 
 def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
@@ -118,9 +112,13 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
     if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = work.loaded.budgets[(command.caller.tenant, command.budget_id)]
+        budget = work.loaded.budgets.get((command.caller.tenant, command.budget_id))
+        if budget is None:
+            raise StaleRows(command.budget_id)
         book = work.journal.book(budget.tenant, budget.book_id).closed()
         return Outcome(budget=budget, book=book, replayed=True, applied=False)
-    hold = work.loaded.holds[command.hold_key]
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is None:
+        raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
     return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ledger.domain.canonical import digest
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Hold, Role
-from ledger.domain.money import ZERO, fits, plain, round_line
+from ledger.domain.money import ZERO, fits, plain, round_line, total
 from ledger.domain.quotes import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard, Quote, QuoteKind
 from ledger.domain.states import HoldState, ResolutionKind
 
@@ -55,7 +55,8 @@ class Appraisal:
     """What an observation comes to.
 
     `reasons` says why it cannot settle the hold; without any, `amount` and `lines` are its price. `about_this_hold` is true
-    if it shows that this hold's call was made, whether or not it can be priced.
+    if it shows that this hold's call was made, whether or not it can be priced. A mere claim (a gateway's own count) shows that
+    much: money that may be gone is not freed by the weakness of the evidence that it is.
     """
 
     kind: ResolutionKind
@@ -92,15 +93,16 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
     claims = _not_authoritative(usage, caller)
-    tier = usage.service_tier or quote.service_tier
+    tier = quote.service_tier
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
     else:
+        tier = usage.service_tier or tier
         amount, lines, unpriced = _metered(quote, usage, card, tier)
     return Appraisal(
         ResolutionKind.USAGE,
         reasons=foreign + claims + unpriced,
-        about_this_hold=not foreign and not claims,
+        about_this_hold=not foreign,
         amount=amount,
         service_tier=tier,
         lines=lines,
@@ -115,8 +117,6 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     allowed = card.models if card is not None else frozenset({quote.model})
     if quote.model and usage.model and usage.model not in allowed:
         reasons.append(f"served model {usage.model} is not {quote.model} or one of its aliases")
-    if usage.service_tier and quote.service_tiers and usage.service_tier not in quote.service_tiers:
-        reasons.append(f"served tier {usage.service_tier} is not in the quote")
     return tuple(reasons)
 
 
@@ -141,6 +141,8 @@ def _metered(
         return ZERO, (), ("a METERED quote is resolved by usage, not by an amount",)
     if usage.defects:
         return ZERO, (), usage.defects
+    if tier not in quote.service_tiers:
+        return ZERO, (), (f"served tier {tier} is not in the quote",)
     if card is None:
         return ZERO, (), (f"price card {quote.card_id} version {quote.card_version} is missing",)
     buckets = dict(usage.buckets)
@@ -152,7 +154,7 @@ def _metered(
         # Whatever a provider reports of tokens, the request itself was one.
         buckets.setdefault("requests", 1)
     lines, reasons = price(card, buckets, tier)
-    amount = sum((line.amount for line in lines), ZERO)
+    amount = total(line.amount for line in lines)
     if not fits(amount):
         reasons += ("the amount is above what the ledger can hold",)
     return amount, lines, reasons
@@ -167,11 +169,15 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
         if not proof.provider_request_id:
             reasons.append("the provider's request id is absent")
         return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
+    if hold.provider_receipt is not None:
+        reasons.append(f"the provider accepted the call: receipt {hold.provider_receipt}")
     if caller.role is not Role.FINANCE:
         if hold.state is HoldState.OUTCOME_UNKNOWN:
             reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
+        elif hold.inferred:
+            reasons.append(f"{proof.kind} against evidence that the call was made needs a finance actor")
         elif hold.dispatcher != caller.actor:
-            reasons.append(f"{proof.kind} can be said only by the attempt's own executor, {hold.dispatcher}")
+            reasons.append(f"{proof.kind} can be said only by the actor that began the attempt, {hold.dispatcher}")
     if proof.kind == "NEVER_SENT" and not proof.cause:
         reasons.append("the cause is absent")
     return Appraisal(
@@ -211,13 +217,18 @@ def resolution_digest(
 
 
 def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> Decimal:
-    """The amount of an accepted usage observation, computed again from what was stored: quote, card, evidence body."""
+    """The amount of an accepted observation, computed again from what was stored: quote, its card, evidence body.
+
+    `card` is None for a FIXED quote. Raises LookupError if a METERED one is without its card: no amount can be told.
+    """
     if "charged" in body:
         return Decimal(body["charged"][0])
-    if card is None:
+    if "buckets" not in body:
         return ZERO
+    if card is None:
+        raise LookupError(f"price card {quote.card_id} version {quote.card_version} is missing")
     buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
     lines, _ = price(card, buckets, body["tier"] or quote.service_tier)
-    return sum((line.amount for line in lines), ZERO)
+    return total(line.amount for line in lines)

@@ -33,17 +33,17 @@ def reserve(work: Work, command: Reserve) -> Outcome:
     if hold is not None:
         return _existing(hold, command, work.now)
     for budget_id in command.budget_ids:
-        if (command.caller.tenant, budget_id) not in work.loaded.budgets:
+        if (command.caller.tenant, budget_id) not in work.budgets:
             return refuse(
                 Reason.NOT_FOUND, f"There is no budget {budget_id!r}.", field="budget_ids", budget_id=budget_id
             )
     spec, tenant = command.quote, command.caller.tenant
-    card = work.loaded.cards.get((tenant, spec.card_id, spec.card_version)) if spec.kind is QuoteKind.METERED else None
+    card = work.cards.get((tenant, spec.card_id, spec.card_version)) if spec.kind is QuoteKind.METERED else None
     quoted = quote(spec, card, work.now)
     if isinstance(quoted, Refusal):
         return Outcome(refusal=quoted, applied=False)
-    levels = path_of(tenant, command.budget_ids, work.loaded.budgets)
-    books = [work.journal.book(tenant, work.loaded.budgets[(tenant, level)].book_id) for level in levels]
+    levels = path_of(tenant, command.budget_ids, work.budgets)
+    books = [work.journal.book(tenant, work.budgets[(tenant, level)].book_id) for level in levels]
     for book in books:
         refusal = _cannot_take(book, quoted)
         if refusal is not None:
@@ -70,6 +70,7 @@ def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     asked = {
         "budget_ids": (hold.budget_ids, command.budget_ids),
         "quote.kind": (hold.quote.kind, command.quote.kind),
+        "ttl": (hold.expire_at - hold.created_at, command.ttl),
         "labels": (dict(hold.labels), dict(command.labels)),
         "exclusive_key": (hold.exclusive_key, command.exclusive_key),
         "request_group": (hold.request_group, command.request_group),
@@ -78,9 +79,8 @@ def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     return refuse(
         Reason.OPERATION_EXISTS,
         f"Operation {hold.operation_id!r} has a hold already, with another {different}; a new intent needs a new operation_id.",
-        operation_id=hold.operation_id,
         field=different,
-        state=hold.state.value,
+        **facts(hold),
     )
 
 
@@ -136,7 +136,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
     )
     work.decision.holds[command.hold_key] = hold
-    moves = [m for b in books for m in (Move(b, AVAILABLE, hold.amount), Move(b, HELD, -hold.amount))]
+    moves = [m for b in books for m in ((b, AVAILABLE, hold.amount), (b, HELD, -hold.amount))]
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
     return Outcome(hold=hold, may_send=dispatch is not None)
 
@@ -212,12 +212,15 @@ def lapse(work: Work, command: Lapse) -> Outcome:
 
 def wrong_state(hold: Hold, because: str) -> Outcome:
     """The refusal HOLD_STATE."""
-    metadata = {"operation_id": hold.operation_id, "state": hold.state.value}
-    if hold.state is HoldState.OUTCOME_UNKNOWN:
-        metadata["recovery_action"] = "no_replay"
     return refuse(
-        Reason.HOLD_STATE, f"The hold of operation {hold.operation_id!r} is {hold.state}: it {because}.", **metadata
+        Reason.HOLD_STATE, f"The hold of operation {hold.operation_id!r} is {hold.state}: it {because}.", **facts(hold)
     )
+
+
+def facts(hold: Hold) -> dict[str, str]:
+    """What every refusal about a hold says of it; of an unknown outcome, that the call must not be made again."""
+    known = {"operation_id": hold.operation_id, "state": hold.state.value}
+    return known | {"recovery_action": "no_replay"} if hold.state is HoldState.OUTCOME_UNKNOWN else known
 
 
 def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
 
 
 def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
-    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), *give(b, hold.amount))]
+    moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
     kind = ResolutionKind.NEVER_DISPATCHED
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)
@@ -254,7 +257,7 @@ def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
 
 
 def _become_unknown(work: Work, hold: Hold, actor: str) -> Hold:
-    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), Move(b, UNKNOWN, -hold.amount))]
+    moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), (b, UNKNOWN, -hold.amount))]
     _post(work, hold, EntryKind.OUTCOME_UNKNOWN, moves, actor)
     return work.change(hold, state=HoldState.OUTCOME_UNKNOWN)
 

@@ -5,7 +5,9 @@ An amount has at most 20 digits before the point and 18 after it, as NUMERIC(38,
 """
 
 import re
-from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from collections.abc import Iterable
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from functools import reduce
 
 ZERO = Decimal(0)
 PLACES = 18
@@ -18,10 +20,11 @@ _ROUNDING = Context(
     prec=76, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow], Emax=999, Emin=-999
 )
 _QUANTUM = Decimal(1).scaleb(-PLACES)
+_HALF_QUANTUM = Decimal(5).scaleb(-PLACES - 1)
 _LIMIT = Decimal(10) ** WHOLE_DIGITS
 
 _PLAIN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
-_PRICE = re.compile(r"[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_PRICE = re.compile(r"[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?", re.ASCII)
 _CURRENCY = re.compile(r"[A-Z][A-Z0-9_]{2,15}", re.ASCII)
 
 
@@ -73,9 +76,26 @@ def plain(amount: Decimal) -> str:
 
 def round_line(quantity: int, rate: Decimal, per: int) -> Decimal:
     """The price of `quantity` units at `rate` for `per` of them; rounded once, half even, to 18 places."""
-    return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per)), _QUANTUM)
+    return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(rate, quantity), per), _QUANTUM)
+
+
+def most_of(quantity: int, rate: Decimal, per: int, rounded_lines: int) -> Decimal:
+    """The most that `quantity` units can come to at no more than `rate` for `per`, however they are divided into lines.
+
+    Each of the lines that `round_line` rounds can gain half a unit of the last place; lines that come out even gain nothing.
+    """
+    if not rounded_lines:
+        return round_line(quantity, rate, per)
+    exact = _ROUNDING.divide(_ROUNDING.multiply(rate, quantity), per)
+    gain = _ROUNDING.multiply(_HALF_QUANTUM, min(quantity, rounded_lines))
+    return _ROUNDING.add(exact, gain).quantize(_QUANTUM, ROUND_FLOOR, _ROUNDING)
+
+
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """The exact sum, whatever the caller's own decimal context is."""
+    return reduce(CONTEXT.add, amounts, ZERO)
 
 
 def fits(amount: Decimal) -> bool:
     """True if NUMERIC(38,18) can hold the amount."""
-    return abs(amount) < _LIMIT
+    return -_LIMIT < amount < _LIMIT

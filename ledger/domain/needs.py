@@ -24,7 +24,8 @@ def financial_book(hold: Hold, stripe: int) -> Book:
     provider, model = hold.quote.provider, hold.quote.model
     return Book(
         tenant=hold.tenant,
-        book_id=f"#financial/{provider}/{model}/{hold.currency}/{stripe}",
+        # No identifier has a # in it: names with a / in them cannot meet.
+        book_id=f"#financial/{provider}#{model}#{hold.currency}#{stripe}",
         budget_id=None,
         currency=hold.currency,
         floor=None,

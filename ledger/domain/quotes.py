@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ledger.domain.canonical import digest
-from ledger.domain.money import CONTEXT, ZERO, fits, plain, round_line
+from ledger.domain.money import CONTEXT, ZERO, fits, most_of, plain, round_line, total
 from ledger.domain.refusals import Reason, Refusal
 
 STANDARD_TIER = "standard"
@@ -52,6 +53,17 @@ class Rate(NamedTuple):
     per: int
 
 
+class Step(NamedTuple):
+    """The highest rate that can apply in a group when the prompt has more than `above` tokens, but not more than the next step's.
+
+    `rounded_lines` is the number of the group's buckets whose price of one unit has more than 18 places.
+    """
+
+    above: int
+    highest: Rate
+    rounded_lines: int
+
+
 @dataclass(frozen=True)
 class PriceCard:
     """What one model of one provider costs. Immutable; `digest` is over its content, version and id left out."""
@@ -68,6 +80,9 @@ class PriceCard:
     max_output_tokens: int | None = None
     valid_from: datetime | None = None
     valid_until: datetime | None = None
+    _priced: dict[frozenset[str], Mapping[str, tuple[Step, ...]]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     def to_document(self) -> dict[str, Any]:
         """The content as JSON, without tenant, id and version. Numbers are strings."""
@@ -126,30 +141,46 @@ class PriceCard:
     def tiers(self) -> frozenset[str]:
         return frozenset(r.service_tier for r in self.rates)
 
-    def groups(self, service_tiers: frozenset[str]) -> tuple[str, ...]:
-        """The groups that have a price in one of the tiers, in the order of GROUPS."""
-        priced = {GROUP_OF_BUCKET[r.bucket] for r in self.rates if r.service_tier in service_tiers}
-        return tuple(g for g in GROUPS if g in priced)
+    def priced(self, service_tiers: frozenset[str]) -> Mapping[str, tuple[Step, ...]]:
+        """The groups that have a price in one of the tiers, in the order of GROUPS, each with its steps."""
+        known = self._priced.get(service_tiers)
+        if known is None:
+            known = {}
+            for group in GROUPS:
+                rates = [
+                    r for r in self.rates if GROUP_OF_BUCKET[r.bucket] == group and r.service_tier in service_tiers
+                ]
+                if rates:
+                    known[group] = _steps(rates)
+            self._priced[service_tiers] = known
+        return known
+
+    @cached_property
+    def _rates_of(self) -> Mapping[tuple[str, str], list[Rate]]:
+        """The rates of each bucket and tier, the highest threshold first."""
+        rates: dict[tuple[str, str], list[Rate]] = {}
+        for rate in sorted(self.rates, key=lambda r: r.above, reverse=True):
+            rates.setdefault((rate.bucket, rate.service_tier), []).append(rate)
+        return rates
 
     def rate(self, bucket: str, service_tier: str, prompt_tokens: int) -> Rate | None:
         """The rate of a bucket in a request of so many prompt tokens; None if the card does not price it."""
-        applying = [
-            r
-            for r in self.rates
-            if r.bucket == bucket and r.service_tier == service_tier and (r.above == 0 or r.above < prompt_tokens)
-        ]
-        return max(applying, key=lambda r: r.above, default=None)
+        for rate in self._rates_of.get((bucket, service_tier), ()):
+            if rate.above == 0 or rate.above < prompt_tokens:
+                return rate
+        return None
 
-    def highest(self, group: str, service_tiers: frozenset[str], prompt_tokens: int) -> Rate:
-        """The highest rate that can apply in a group of `groups(service_tiers)` when the prompt has at most so many tokens."""
-        reachable = [
-            r
-            for r in self.rates
-            if GROUP_OF_BUCKET[r.bucket] == group
-            and r.service_tier in service_tiers
-            and (r.above == 0 or r.above < prompt_tokens)
-        ]
-        return max(reachable, key=lambda r: Decimal(r.price) * (10**12) / r.per)
+
+def _steps(rates: list[Rate]) -> tuple[Step, ...]:
+    steps = []
+    for above in sorted({r.above for r in rates}):
+        reached = [r for r in rates if r.above <= above]
+        highest = max(reached, key=lambda r: Fraction(r.price) / r.per)
+        rounded = {
+            r.bucket for r in reached if CONTEXT.multiply(round_line(1, r.price, r.per), Decimal(r.per)) != r.price
+        }
+        steps.append(Step(above, highest, len(rounded)))
+    return tuple(steps)
 
 
 class QuoteLine(NamedTuple):
@@ -269,7 +300,8 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     ceilings = dict(spec.ceilings)
     bounds: dict[str, int] = {}
     clamped: list[str] = []
-    for group in card.groups(tiers):
+    priced = card.priced(tiers)
+    for group in priced:
         bound = _bound(group, ceilings.get(group), card, clamped)
         if bound is None:
             return _unquotable(
@@ -280,11 +312,16 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     prompt = bounds.get(INPUT_GROUP, 0)
     lines = []
     for group, quantity in bounds.items():
-        rate = card.highest(group, tiers, prompt)
-        lines.append(QuoteLine(group, quantity, rate.price, rate.per, round_line(quantity, rate.price, rate.per)))
-    amount = ZERO
-    for line in lines:
-        amount = CONTEXT.add(amount, line.amount)
+        step = next((s for s in reversed(priced[group]) if s.above == 0 or s.above < prompt), None)
+        if step is None:
+            return _unquotable(
+                f"Card {card.card_id!r} has no price for {group} when a prompt has at most {prompt} tokens.",
+                f"quote.metered.ceilings[{group}]",
+            )
+        rate = step.highest
+        amount = most_of(quantity, rate.price, rate.per, step.rounded_lines)
+        lines.append(QuoteLine(group, quantity, rate.price, rate.per, amount))
+    amount = total(line.amount for line in lines)
     if not fits(amount):
         return _unquotable(
             "The amount is above what the ledger can hold: lower the ceilings.", "quote.metered.ceilings"
@@ -311,7 +348,7 @@ def _card_fits(spec: QuoteSpec, card: PriceCard, tiers: frozenset[str], now: dat
         return _unquotable(
             f"Version {card.version} of card {card.card_id!r} is not valid now.", "quote.metered.card_version"
         )
-    unpriced = [g for g, quantity in spec.ceilings if quantity and g not in card.groups(tiers)]
+    unpriced = [g for g, quantity in spec.ceilings if quantity and g not in card.priced(tiers)]
     if unpriced:
         return _unquotable(
             f"Card {card.card_id!r} has no price for {unpriced[0]}.", f"quote.metered.ceilings[{unpriced[0]}]"
@@ -322,8 +359,8 @@ def _card_fits(spec: QuoteSpec, card: PriceCard, tiers: frozenset[str], now: dat
 def _bound(group: str, asked: int | None, card: PriceCard, clamped: list[str]) -> int | None:
     """The finite ceiling of a group, or None. A ceiling above the model's own is lowered to it, and noted."""
     if group not in (INPUT_GROUP, OUTPUT_GROUP):
-        # A request is one request; a tool that the caller did not declare cannot be used.
-        return asked if asked is not None else int(group == "requests")
+        # A request is one request at least; a tool that the caller did not declare cannot be used.
+        return max(asked or 0, int(group == "requests"))
     own = card.max_input_tokens if group == INPUT_GROUP else card.max_output_tokens
     if asked is None or own is None:
         return own if asked is None else asked

@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
-from ledger.domain.holds import infer_attempt, wrong_state
+from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
 from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
@@ -22,12 +22,8 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     if hold is None:
         return no_hold(command)
     evidence = command.evidence
-    if (
-        hold.state is HoldState.RESERVED
-        and isinstance(evidence, NoCostProof)
-        and evidence.kind != "REJECTED_BEFORE_EXECUTION"
-    ):
-        return wrong_state(hold, "was never dispatched: release it, which needs no proof")
+    if not hold.attempt and isinstance(evidence, NoCostProof) and evidence.kind != "REJECTED_BEFORE_EXECUTION":
+        return wrong_state(hold, "was never dispatched: its release needs no proof")
     appraisal = _appraise(work, command, hold)
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
@@ -67,44 +63,57 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
-    """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released."""
+    """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
+    and a provider's receipt is remembered: it rules out that the call was never sent."""
     evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
-    if hold.state is HoldState.RESERVED and dispatched:
-        work.change(hold, state=HoldState.DISPATCHING, **infer_attempt(work, hold))
+    changes: dict[str, Any] = {}
+    if dispatched and hold.state not in TERMINAL:
+        if hold.state is HoldState.RESERVED:
+            changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
+        if hold.provider_receipt is None and (receipt := _receipt(command)) is not None:
+            changes["provider_receipt"] = receipt
+    if changes:
+        work.change(hold, **changes)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
-        operation_id=hold.operation_id,
         evidence_id=str(evidence_id),
         reasons="; ".join(reasons),
+        **facts(hold),
     )
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
-    receipt = _receipt(command)
     if digest != hold.resolution_digest:
         _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
-        facts = {
+        difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
             "amount": plain(appraisal.amount),
             "amount_in_force": plain(hold.settled or ZERO),
         }
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", facts)
+        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
             f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
-            operation_id=hold.operation_id,
             incident_id=str(incident_id),
-            **facts,
+            **difference,
+            **facts(hold),
         )
     _keep(work, command, hold, "CORROBORATING", (), digest)
-    incident = None
-    if receipt is not None and hold.provider_receipt is not None and receipt != hold.provider_receipt:
-        facts = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt}
-        incident = _incident(work, hold, "DOUBLE_ACCEPTANCE", facts)
-    return Outcome(hold=hold, replayed=True, applied=False, incident_id=incident)
+    receipt = _receipt(command)
+    if receipt is not None and hold.provider_receipt is None:
+        hold = work.change(hold, provider_receipt=receipt)
+    return Outcome(hold=hold, replayed=True, applied=False, incident_id=_accepted_twice(work, hold, receipt))
+
+
+def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
+    """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
+    if receipt is None or hold.provider_receipt in (None, receipt):
+        return None
+    detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
+    return _incident(work, hold, "DOUBLE_ACCEPTANCE", detail)
 
 
 def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
@@ -138,6 +147,7 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
             recorded_at=work.now,
         )
     )
+    receipt = _receipt(command)
     inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
     settled = work.change(
         hold,
@@ -147,10 +157,10 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
         resolution_digest=digest,
         settled=cost,
         resolved_at=work.now,
-        provider_receipt=_receipt(command),
+        provider_receipt=hold.provider_receipt or receipt,
         **inferred,
     )
-    return Outcome(hold=settled)
+    return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))
 
 
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
@@ -159,11 +169,11 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     moves: list[Move] = []
     for book_id in hold.books:
         book = work.journal.book(hold.tenant, book_id)
-        moves += [Move(book, account, hold.amount), Move(book, SPENT, -cost)]
+        moves += [(book, account, hold.amount), (book, SPENT, -cost)]
         moves += give(book, hold.amount - cost) if cost <= hold.amount else take(book, cost - hold.amount)
     if cost:
         financial = work.journal.open(financial_book(hold, work.loaded.stripe))
-        moves += [Move(financial, EXPENSE, cost), Move(financial, PAYABLE, -cost)]
+        moves += [(financial, EXPENSE, cost), (financial, PAYABLE, -cost)]
     return moves
 
 

@@ -83,6 +83,9 @@ budget = Table(
     CheckConstraint("limit_amount >= 0", name="limit_is_not_negative"),
 )
 
+parent_id = literal_column("(path[cardinality(path) - 1])", Text(collation="C"))
+Index("budget_parent", budget.c.tenant, parent_id, budget.c.budget_id)
+
 BALANCES = ("authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable")
 
 book = Table(
@@ -174,6 +177,13 @@ Index(
     hold.c.exclusive_key,
     unique=True,
     postgresql_where=owns_exclusive_key,
+)
+Index(
+    "hold_request_group",
+    hold.c.tenant,
+    hold.c.request_group,
+    hold.c.operation_id,
+    postgresql_where=text("request_group IS NOT NULL"),
 )
 is_unknown = text("state = 'OUTCOME_UNKNOWN'")
 Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=is_unknown)

@@ -1,0 +1,63 @@
+"""The BudgetService: translate, call, translate."""
+
+from ledger.domain.batch import Outcome
+from ledger.engine.lane import Engine
+from ledger.engine.reader import Reader
+from ledger.service.errors import Refused
+from ledger.service.interceptor import Context, caller
+from ledger.service.questions import ask, found
+from ledger.service.translate import budgets, queries
+from ledger.service.translate.books import write_budget
+from ledger.service.translate.fields import identifier
+from ledger.store import read
+from ledger.v1 import budget_pb2 as pb
+from ledger.v1.budget_pb2_grpc import BudgetServiceServicer
+
+
+class Budgets(BudgetServiceServicer):
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self._engine = engine
+        self._reader = reader
+
+    async def CreateBudget(self, request: pb.CreateBudgetRequest, context: Context) -> pb.CreateBudgetResponse:
+        command = budgets.create_budget(request, caller())
+        outcome = await self._engine.submit_one(command, context.time_remaining())
+        response = pb.CreateBudgetResponse(replayed=outcome.replayed)
+        _write(response.budget, outcome)
+        return response
+
+    async def GrantBudget(self, request: pb.GrantBudgetRequest, context: Context) -> pb.GrantBudgetResponse:
+        command = budgets.grant_budget(request, caller())
+        outcome = await self._engine.submit_one(command, context.time_remaining())
+        response = pb.GrantBudgetResponse(replayed=outcome.replayed)
+        _write(response.budget, outcome)
+        return response
+
+    async def GetBudget(self, request: pb.GetBudgetRequest, _context: Context) -> pb.GetBudgetResponse:
+        tenant, budget_id = caller().tenant, identifier(request.budget_id, "budget_id")
+        state = await ask(self._reader, lambda connection: read.get_budget(connection, tenant, budget_id))
+        response = pb.GetBudgetResponse()
+        write_budget(response.budget, *found(state, "budget", budget_id))
+        return response
+
+    async def ListBudgets(self, request: pb.ListBudgetsRequest, _context: Context) -> pb.ListBudgetsResponse:
+        tenant = caller().tenant
+        place, parent = queries.budgets(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_budgets(
+                connection, tenant, limit=place.size, after=place.after, parent=parent
+            ),
+        )
+        response = pb.ListBudgetsResponse(next_page_token=place.token(page.next))
+        for state in page.items:
+            write_budget(response.budgets.add(), *state)
+        return response
+
+
+def _write(message: pb.Budget, outcome: Outcome) -> None:
+    if outcome.refusal is not None:
+        raise Refused(outcome.refusal)
+    assert outcome.budget is not None, "a command on a budget is refused or gives the budget"
+    assert outcome.book is not None, "a budget has a book"
+    write_budget(message, outcome.budget, outcome.book, None)

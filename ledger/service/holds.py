@@ -1,0 +1,96 @@
+"""The HoldService: translate, call, translate."""
+
+from collections.abc import Iterator
+
+from ledger.domain.batch import Outcome
+from ledger.domain.refusals import Refusal
+from ledger.engine.lane import Engine
+from ledger.engine.reader import Reader
+from ledger.service.interceptor import Context, caller
+from ledger.service.questions import ask, found
+from ledger.service.translate import answers, commands, queries
+from ledger.service.translate.fields import identifier
+from ledger.store import read
+from ledger.v1 import hold_pb2 as pb
+from ledger.v1.hold_pb2_grpc import HoldServiceServicer
+
+
+class Holds(HoldServiceServicer):
+    """Commands go through the engine, questions to the reader. A refusal is raised and told by the boundary."""
+
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self._engine = engine
+        self._reader = reader
+
+    async def Reserve(self, request: pb.ReserveRequest, context: Context) -> pb.ReserveResponse:
+        response = pb.ReserveResponse()
+        outcome = await self._engine.submit_one(commands.reserve(request, caller()), context.time_remaining())
+        answers.reserve(response, outcome)
+        return response
+
+    async def BeginDispatch(self, request: pb.BeginDispatchRequest, context: Context) -> pb.BeginDispatchResponse:
+        response = pb.BeginDispatchResponse()
+        outcome = await self._engine.submit_one(commands.begin_dispatch(request, caller()), context.time_remaining())
+        answers.begin_dispatch(response, outcome)
+        return response
+
+    async def MarkOutcomeUnknown(
+        self, request: pb.MarkOutcomeUnknownRequest, context: Context
+    ) -> pb.MarkOutcomeUnknownResponse:
+        response = pb.MarkOutcomeUnknownResponse()
+        command = commands.mark_outcome_unknown(request, caller())
+        answers.mark_outcome_unknown(response, await self._engine.submit_one(command, context.time_remaining()))
+        return response
+
+    async def Release(self, request: pb.ReleaseRequest, context: Context) -> pb.ReleaseResponse:
+        response = pb.ReleaseResponse()
+        outcome = await self._engine.submit_one(commands.release(request, caller()), context.time_remaining())
+        answers.release(response, outcome)
+        return response
+
+    async def Resolve(self, request: pb.ResolveRequest, context: Context) -> pb.ResolveResponse:
+        response = pb.ResolveResponse()
+        outcome = await self._engine.submit_one(commands.resolve(request, caller()), context.time_remaining())
+        answers.resolve(response, outcome)
+        return response
+
+    async def BatchExecute(self, request: pb.BatchExecuteRequest, context: Context) -> pb.BatchExecuteResponse:
+        names, items = commands.batch(request, caller())
+        asked = [item for item in items if not isinstance(item, Refusal)]
+        done: Iterator[Outcome] = iter(await self._engine.submit(asked, context.time_remaining()) if asked else ())
+        return answers.batch(names, [item if isinstance(item, Refusal) else next(done) for item in items])
+
+    async def GetHold(self, request: pb.GetHoldRequest, _context: Context) -> pb.GetHoldResponse:
+        tenant, operation_id = caller().tenant, identifier(request.operation_id, "operation_id")
+        hold = await ask(self._reader, lambda connection: read.get_hold(connection, tenant, operation_id))
+        response = pb.GetHoldResponse()
+        answers.write_full_hold(response.hold, found(hold, "hold", operation_id))
+        return response
+
+    async def ListHolds(self, request: pb.ListHoldsRequest, _context: Context) -> pb.ListHoldsResponse:
+        tenant = caller().tenant
+        place, state, group = queries.holds(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_holds(
+                connection, tenant, limit=place.size, after=place.after, state=state, request_group=group
+            ),
+        )
+        response = pb.ListHoldsResponse(next_page_token=place.token(page.next))
+        for hold in page.items:
+            answers.write_full_hold(response.holds.add(), hold)
+        return response
+
+    async def ListIncidents(self, request: pb.ListIncidentsRequest, _context: Context) -> pb.ListIncidentsResponse:
+        tenant = caller().tenant
+        place, operation = queries.incidents(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_incidents(
+                connection, tenant, limit=place.size, after=place.after, operation_id=operation
+            ),
+        )
+        response = pb.ListIncidentsResponse(next_page_token=place.token(page.next))
+        for incident in page.items:
+            answers.write_incident(response.incidents.add(), incident)
+        return response

@@ -1,0 +1,172 @@
+"""The boundary that every call passes: who is it, may it, and how is a refusal or a fault told.
+
+A method's handler is wrapped once, when it is called first; after that a call costs one look-up of its token.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeAlias, cast
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from ledger.domain.model import Caller
+from ledger.domain.refusals import Reason, Refusal
+from ledger.service.access import OPEN, REFLECTION, ROLES, denied
+from ledger.service.errors import CATALOGUE, Refused, abort
+from ledger.service.translate.fields import InvalidField
+
+log = logging.getLogger("ledger.service")
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+_Method: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
+
+_caller: ContextVar[Caller] = ContextVar("caller")
+_SCHEME = "bearer "
+_UNAUTHENTICATED = Refusal(Reason.UNAUTHENTICATED, CATALOGUE[Reason.UNAUTHENTICATED].sentence)
+_MALFORMED = Refusal(Reason.INVALID_FIELD, "The message cannot be read: send the contract's protobuf.", {"field": ""})
+_INTERNAL = Refusal(
+    Reason.INTERNAL, "A fault of the server. Ask again with the same idempotency key to learn what was done."
+)
+_THROTTLED = Refusal(Reason.THROTTLED, "Too many calls at once; nothing was done. Ask again after a pause.")
+_UNREADABLE = object()
+
+
+class Directory(Protocol):
+    """Whose token is it? None if nobody's."""
+
+    def lookup(self, token: str, /) -> Caller | None: ...
+
+
+def caller() -> Caller:
+    """Who makes the call that is being answered."""
+    return _caller.get()
+
+
+class Boundary(grpc.aio.ServerInterceptor):
+    """Wraps every method. What access.py does not name is refused to everybody; so are calls beyond `limit` at a time."""
+
+    def __init__(self, directory: Directory, *, limit: int, reflection: bool = False) -> None:
+        self._directory = directory
+        self._limit = limit
+        self._open_calls = 0
+        self._public = OPEN | REFLECTION if reflection else OPEN
+        self._wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable["Handler | None"]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "Handler | None":
+        method = handler_call_details.method
+        known = self._wrapped.get(method)
+        if known is not None:
+            return known
+        handler = await continuation(handler_call_details)
+        if handler is None or method in self._public:
+            return handler
+        if handler.unary_unary is None or method not in ROLES:
+            return grpc.unary_unary_rpc_method_handler(_nobody)
+        self._wrapped[method] = wrapped = self._wrap(method, handler)
+        return wrapped
+
+    def _wrap(self, method: str, handler: Handler) -> Handler:
+        answer = cast(_Method, handler.unary_unary)
+        lookup = self._directory.lookup
+        allowed = ROLES[method]
+
+        async def bounded(request: Any, context: Context) -> Any:
+            started = time.perf_counter()
+            who: Caller | None = None
+            self._open_calls += 1
+            try:
+                if self._open_calls > self._limit:
+                    raise Refused(_THROTTLED)
+                token = _token(context)
+                who = None if token is None else lookup(token)
+                if who is None:
+                    raise Refused(_UNAUTHENTICATED)
+                if who.role not in allowed:
+                    raise Refused(denied(method, who) or _INTERNAL)
+                if request is _UNREADABLE:
+                    raise Refused(_MALFORMED)
+                _caller.set(who)
+                response = await answer(request, context)
+            except (Refused, InvalidField) as refused:
+                _told(method, who, refused.refusal, started)
+                await abort(context, refused.refusal)
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                log.exception("%s failed", method, extra=_facts(method, who, Reason.INTERNAL, started))
+                await abort(context, _INTERNAL)
+            finally:
+                self._open_calls -= 1
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("answered", extra=_facts(method, who, None, started))
+            return response
+
+        return grpc.unary_unary_rpc_method_handler(
+            bounded,
+            request_deserializer=_lenient(handler.request_deserializer),
+            response_serializer=handler.response_serializer,
+        )
+
+
+async def _nobody(_request: bytes, context: Context) -> bytes:
+    await abort(context, Refusal(Reason.ROLE_NOT_ALLOWED, "This call is open to no role."))
+
+
+def _token(context: Context) -> str | None:
+    """The bearer token among the call's metadata."""
+    for key, value in cast("Sequence[tuple[str, str | bytes]]", context.invocation_metadata() or ()):
+        if key == "authorization" and isinstance(value, str) and value[:7].lower() == _SCHEME:
+            return value[7:]
+    return None
+
+
+def _lenient(read: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """Reads a message; one that cannot be read is told as a malformed request, not as a fault of the server."""
+    assert read is not None
+
+    def lenient(raw: bytes) -> Any:
+        try:
+            return read(raw)
+        except DecodeError:
+            return _UNREADABLE
+
+    return lenient
+
+
+def _told(method: str, who: Caller | None, refusal: Refusal, started: float) -> None:
+    """Business refusals are answers and go to DEBUG; what an operator should see goes higher."""
+    level = _LEVELS.get(refusal.reason, logging.DEBUG)
+    if log.isEnabledFor(level):
+        log.log(level, "refused", extra=_facts(method, who, refusal.reason, started))
+
+
+_LEVELS = {
+    Reason.UNAUTHENTICATED: logging.WARNING,
+    Reason.ROLE_NOT_ALLOWED: logging.WARNING,
+    Reason.THROTTLED: logging.WARNING,
+    Reason.CONTENTION: logging.WARNING,
+    Reason.DEADLINE_PASSED: logging.INFO,
+    Reason.UNKNOWN_WRITE_OUTCOME: logging.ERROR,
+    Reason.STORE_UNAVAILABLE: logging.ERROR,
+    Reason.INTERNAL: logging.ERROR,
+}
+
+
+def _facts(method: str, who: Caller | None, reason: Reason | None, started: float) -> dict[str, object]:
+    """What is logged of a call: never its content."""
+    facts: dict[str, object] = {"method": method, "duration_ms": round((time.perf_counter() - started) * 1000, 3)}
+    if who is not None:
+        facts |= {"tenant": who.tenant, "actor": who.actor}
+    if reason is not None:
+        facts |= {"reason": reason.value, "code": CATALOGUE[reason].code.name}
+    return facts

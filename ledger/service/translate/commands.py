@@ -1,0 +1,191 @@
+"""Requests about holds, to commands. On the hot path: a command of a batch costs a few microseconds here."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from ledger.domain.commands import (
+    BeginDispatch,
+    Dispatch,
+    HoldCommand,
+    MarkOutcomeUnknown,
+    Release,
+    Reserve,
+    Resolve,
+)
+from ledger.domain.model import Caller
+from ledger.domain.money import ZERO
+from ledger.domain.quotes import GROUPS, MAX_QUANTITY, STANDARD_TIER, QuoteKind, QuoteSpec
+from ledger.domain.refusals import Refusal
+from ledger.service.access import HOLDS, denied
+from ledger.service.translate.evidence import no_cost_proof, usage
+from ledger.service.translate.fields import (
+    MAX_INT32,
+    InvalidField,
+    amount,
+    duration,
+    empty_or_identifier,
+    entries,
+    identifier,
+    labels,
+    money,
+    number,
+    optional_identifier,
+    text,
+)
+from ledger.v1 import hold_pb2 as pb
+
+MAX_COMMANDS = 1000
+MAX_BUDGETS = 32
+DEFAULT_SPAN = timedelta(minutes=15)
+LEAST_SPAN = timedelta(seconds=1)
+MOST_SPAN = timedelta(hours=24)
+_GROUPS = frozenset(GROUPS)
+
+
+def reserve(request: pb.ReserveRequest, caller: Caller) -> Reserve:
+    budget_ids = tuple(request.budget_ids)
+    if not 1 <= len(budget_ids) <= MAX_BUDGETS:
+        raise InvalidField("budget_ids", f"must name 1 to {MAX_BUDGETS} budgets")
+    for budget_id in budget_ids:
+        identifier(budget_id, "budget_ids")
+    if len(budget_ids) > 1 and len(set(budget_ids)) != len(budget_ids):
+        raise InvalidField("budget_ids", "must not name a budget twice")
+    if request.begin_dispatch != request.HasField("dispatch"):
+        raise InvalidField("dispatch", "must be given with begin_dispatch, and only with it")
+    return Reserve(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        budget_ids,
+        _quote(request.quote),
+        duration(request.ttl, "ttl", LEAST_SPAN, MOST_SPAN) if request.HasField("ttl") else DEFAULT_SPAN,
+        labels(request.labels),
+        optional_identifier(request.exclusive_key, "exclusive_key"),
+        optional_identifier(request.request_group, "request_group"),
+        _dispatch(request.dispatch) if request.begin_dispatch else None,
+    )
+
+
+def begin_dispatch(request: pb.BeginDispatchRequest, caller: Caller) -> BeginDispatch:
+    return BeginDispatch(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        _dispatch(request.dispatch),
+    )
+
+
+def mark_outcome_unknown(request: pb.MarkOutcomeUnknownRequest, caller: Caller) -> MarkOutcomeUnknown:
+    return MarkOutcomeUnknown(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        text(request.observation, "observation"),
+    )
+
+
+def release(request: pb.ReleaseRequest, caller: Caller) -> Release:
+    return Release(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+    )
+
+
+def resolve(request: pb.ResolveRequest, caller: Caller) -> Resolve:
+    kind = request.WhichOneof("evidence")
+    if kind is None:
+        raise InvalidField("evidence", "must be given: usage or no_cost")
+    evidence = usage(request.usage) if kind == "usage" else no_cost_proof(request.no_cost)
+    return Resolve(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        evidence,
+        number(request.attempt, "attempt", 0, MAX_INT32),
+        text(request.accept_overrun_reason, "accept_overrun_reason"),
+    )
+
+
+_READERS: Final[dict[str, tuple[str, Callable[[Any, Caller], HoldCommand]]]] = {
+    "reserve": (HOLDS + "Reserve", reserve),
+    "begin_dispatch": (HOLDS + "BeginDispatch", begin_dispatch),
+    "mark_outcome_unknown": (HOLDS + "MarkOutcomeUnknown", mark_outcome_unknown),
+    "release": (HOLDS + "Release", release),
+    "resolve": (HOLDS + "Resolve", resolve),
+}
+
+
+def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], list[HoldCommand | Refusal]]:
+    """The commands of a batch, each with its name in the oneof. One that is malformed, or that the caller may not send, is its
+    own refusal; a batch of the wrong size is refused whole."""
+    count = len(request.commands)
+    if not 1 <= count <= MAX_COMMANDS:
+        raise InvalidField("commands", f"must be 1 to {MAX_COMMANDS}")
+    forbidden = {name: denied(method, caller) for name, (method, _) in _READERS.items()}
+    names: list[str] = []
+    commands: list[HoldCommand | Refusal] = []
+    for index, item in enumerate(request.commands):
+        name = item.WhichOneof("command") or ""
+        names.append(name)
+        if not name:
+            commands.append(InvalidField(f"commands[{index}].command", "must be given").refusal)
+        elif (refusal := forbidden[name]) is not None:
+            commands.append(refusal)
+        else:
+            try:
+                commands.append(_READERS[name][1](getattr(item, name), caller))
+            except InvalidField as invalid:
+                path = f"commands[{index}].{name}.{invalid.path}"
+                commands.append(InvalidField(path, invalid.rule).refusal)
+    return names, commands
+
+
+def _dispatch(message: pb.Dispatch) -> Dispatch:
+    return Dispatch(
+        text(message.nonce, "dispatch.nonce", least=16),
+        duration(message.lease, "dispatch.lease", LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN,
+        text(message.executor, "dispatch.executor"),
+    )
+
+
+def _quote(message: pb.QuoteSpec) -> QuoteSpec:
+    kind = message.WhichOneof("kind")
+    tolerance = amount(message.tolerance, "quote.tolerance") if message.tolerance else ZERO
+    if kind == "metered":
+        metered = message.metered
+        return QuoteSpec(
+            QuoteKind.METERED,
+            tolerance,
+            card_id=identifier(metered.card_id, "quote.metered.card_id"),
+            card_version=number(metered.card_version, "quote.metered.card_version", 0, MAX_INT32),
+            model=empty_or_identifier(metered.model, "quote.metered.model"),
+            service_tier=empty_or_identifier(metered.service_tier, "quote.metered.service_tier") or STANDARD_TIER,
+            region=empty_or_identifier(metered.region, "quote.metered.region"),
+            api_flavor=empty_or_identifier(metered.api_flavor, "quote.metered.api_flavor"),
+            ceilings=_ceilings(metered),
+        )
+    if kind == "fixed":
+        fixed = message.fixed
+        charged, unit = money(fixed.amount, "quote.fixed.amount")
+        return QuoteSpec(
+            QuoteKind.FIXED,
+            tolerance,
+            amount=charged,
+            currency=unit,
+            provider=identifier(fixed.provider, "quote.fixed.provider"),
+            model=empty_or_identifier(fixed.model, "quote.fixed.model"),
+            reason=text(fixed.reason, "quote.fixed.reason", least=1),
+        )
+    raise InvalidField("quote.kind", "must be given: metered or fixed")
+
+
+def _ceilings(metered: pb.MeteredQuote) -> tuple[tuple[str, int], ...]:
+    ceilings = entries(metered.ceilings)
+    for group, ceiling in ceilings:
+        if group not in _GROUPS:
+            raise InvalidField("quote.metered.ceilings", f"must be of the groups {', '.join(GROUPS)}")
+        if not 0 <= ceiling <= MAX_QUANTITY:
+            raise InvalidField(f"quote.metered.ceilings[{group}]", f"must be 0 to {MAX_QUANTITY}")
+    return ceilings

@@ -1,0 +1,30 @@
+"""What the Get and List calls need: one statement each, by an index, from a snapshot that cannot write.
+
+with database.read() as connection:
+    page = read.list_holds(connection, tenant, limit=100)
+"""
+
+from ledger.store.read.budgets import BudgetState, get_budget, list_budgets
+from ledger.store.read.cards import get_card, list_cards
+from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
+from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
+from ledger.store.read.page import Key, Page
+
+__all__ = [
+    "Balance",
+    "BudgetState",
+    "JournalEntry",
+    "Key",
+    "Page",
+    "balance",
+    "due",
+    "get_budget",
+    "get_card",
+    "get_hold",
+    "list_budgets",
+    "list_cards",
+    "list_entries",
+    "list_holds",
+    "list_incidents",
+    "list_postings",
+]

@@ -1,0 +1,53 @@
+"""Budgets with their balances."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, func, select
+
+from ledger.domain.model import Book, Budget
+from ledger.store.read.page import Key, Page, page
+from ledger.store.rows import book_from, budget_from
+from ledger.store.tables import book, budget, parent_id
+
+
+class BudgetState(NamedTuple):
+    """A budget, its book, and the instant for which the balances hold: every write committed before it is in them."""
+
+    budget: Budget
+    book: Book
+    as_of: datetime
+
+
+def get_budget(connection: Connection, tenant: str, budget_id: str) -> BudgetState | None:
+    row = connection.execute(_states(tenant).where(budget.c.budget_id == budget_id)).one_or_none()
+    return None if row is None else _state(row)
+
+
+def list_budgets(
+    connection: Connection, tenant: str, *, limit: int, after: Key | None = None, parent: str | None = None
+) -> Page[BudgetState]:
+    """In order of budget_id; with `parent` its children only. The key is (budget_id,)."""
+    query = _states(tenant)
+    if parent is not None:
+        query = query.where(parent_id == parent)
+    if after is not None:
+        query = query.where(budget.c.budget_id > after[0])
+    rows = connection.execute(query.order_by(budget.c.budget_id).limit(limit + 1)).all()
+    return page(rows, limit, _state, lambda item: (item.budget.budget_id,))
+
+
+def _states(tenant: str) -> Select[Any]:
+    # The book of the one unbounded period; the name is Budget.book_id.
+    its_book = (book.c.tenant == budget.c.tenant) & (book.c.book_id == budget.c.budget_id + "#0")
+    return (
+        select(*budget.c, *book.c, func.transaction_timestamp())
+        .select_from(budget.join(book, its_book))
+        .where(budget.c.tenant == tenant)
+    )
+
+
+def _state(row: Any) -> BudgetState:
+    *values, as_of = row
+    width = len(budget.c)
+    return BudgetState(budget_from(tuple(values[:width])), book_from(tuple(values[width:])), as_of)

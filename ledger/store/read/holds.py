@@ -1,0 +1,67 @@
+"""Holds, the incidents about them, and which of them the sweep must look at."""
+
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from ledger.domain.model import Hold, Incident
+from ledger.domain.states import HoldState
+from ledger.store.read.page import Key, Page, page
+from ledger.store.rows import hold_from
+from ledger.store.statements import columns_of
+from ledger.store.tables import due_at, hold, incident, may_be_due
+
+
+def get_hold(connection: Connection, tenant: str, operation_id: str) -> Hold | None:
+    query = columns_of(hold).where(hold.c.tenant == tenant, hold.c.operation_id == operation_id)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else hold_from(tuple(row))
+
+
+def list_holds(
+    connection: Connection,
+    tenant: str,
+    *,
+    limit: int,
+    after: Key | None = None,
+    state: HoldState | None = None,
+    request_group: str | None = None,
+) -> Page[Hold]:
+    """In order of operation_id. The key is (operation_id,)."""
+    query = columns_of(hold).where(hold.c.tenant == tenant)
+    if state is not None:
+        # Written into the statement: the planner must see that it implies the condition of a partial index.
+        query = query.where(hold.c.state == bindparam("state", state.value, literal_execute=True))
+    if request_group is not None:
+        query = query.where(hold.c.request_group == request_group)
+    if after is not None:
+        query = query.where(hold.c.operation_id > after[0])
+    rows = connection.execute(query.order_by(hold.c.operation_id).limit(limit + 1)).all()
+    return page(rows, limit, lambda row: hold_from(tuple(row)), lambda item: (item.operation_id,))
+
+
+def list_incidents(
+    connection: Connection, tenant: str, *, limit: int, after: Key | None = None, operation_id: str | None = None
+) -> Page[Incident]:
+    """Newest first. The key is (incident_id,): ids begin with the time."""
+    query = select(incident).where(incident.c.tenant == tenant)
+    if operation_id is not None:
+        query = query.where(incident.c.operation_id == operation_id)
+    if after is not None:
+        query = query.where(incident.c.incident_id < UUID(after[0]))
+    rows = connection.execute(query.order_by(incident.c.incident_id.desc()).limit(limit + 1)).all()
+    return page(rows, limit, Incident._make, lambda item: (str(item.incident_id),))
+
+
+def due(connection: Connection, limit: int) -> list[tuple[str, str]]:
+    """Holds that time has done something to, of all tenants, longest due first: keys (tenant, operation_id).
+
+    RESERVED past its expiry, or DISPATCHING past its lease. A hint: the rule decides again under the lock.
+    """
+    query = (
+        select(hold.c.tenant, hold.c.operation_id)
+        .where(may_be_due, due_at <= func.statement_timestamp())
+        .order_by(due_at, hold.c.tenant, hold.c.operation_id)
+        .limit(limit)
+    )
+    return [(row.tenant, row.operation_id) for row in connection.execute(query)]

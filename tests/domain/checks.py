@@ -1,0 +1,110 @@
+"""The lines of a table that look at the books, and the one that closes a budget."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from ledger.domain.money import ZERO, plain
+from ledger.domain.quotes import GROUP_OF_BUCKET
+from tests.domain.world import World
+
+# Short names of the buckets; those of groups are among them.
+SHORT = {
+    "in": "input_tokens",
+    "cached": "cache_read_tokens",
+    "write": "cache_write_tokens",
+    "write1h": "cache_write_1h_tokens",
+    "out": "output_tokens",
+    "requests": "requests",
+    "searches": "web_searches",
+}
+assert set(SHORT.values()) == set(GROUP_OF_BUCKET)
+
+
+def _say(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return ",".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return plain(value) if isinstance(value, Decimal) else str(value)
+
+
+def _same(line: str, row: Any, expected: Mapping[str, str]) -> None:
+    found = {name: _say(getattr(row, name)) for name in expected}
+    assert found == expected, f"{line}\n  found {found}"
+
+
+def balance(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`balance org available=4 held=6`"""
+    _same(line, world.books[("t1", f"{words[0]}#0")], options)
+
+
+def hold(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`hold op1 SETTLED settled=5 attempt=1`, or `hold op1 none`"""
+    row = world.holds.get(("t1", words[0]))
+    assert (row.state.value if row is not None else "none") == words[1], line
+    _same(line, row, options)
+
+
+def quote(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`quote op1 amount=0.5 in=2000@3` where each group is quantity@rate"""
+    row = world.holds[("t1", words[0])].quote
+    lines = {one.group: f"{one.quantity}@{plain(one.rate)}" for one in row.lines}
+    groups = {SHORT[name]: options.pop(name) for name in tuple(options) if name in SHORT}
+    assert lines == (groups or lines), f"{line}\n  found {lines}"
+    _same(line, row, options)
+
+
+def resolution(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`resolution op1 USAGE amount=5 cost_over_hold=1`"""
+    (row,) = (r for r in world.resolutions if (r.tenant, r.operation_id) == ("t1", words[0]))
+    assert row.kind == words[1], line
+    _same(line, row, options)
+
+
+def evidence(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`evidence op1 REJECTED ACCEPTED`: every observation that was kept, in order"""
+    kept = [e.status for e in world.evidence if e.operation_id == words[0]]
+    assert kept == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {kept}"
+
+
+def incidents(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`incidents op1 DOUBLE_ACCEPTANCE provider_receipt=r2`: those of an operation, and facts of the last"""
+    found = [i for i in world.incidents if i.operation_id == words[0]]
+    assert [i.kind for i in found] == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
+    detail = found[-1].detail if found else {}
+    assert options == {name: detail.get(name) for name in options}, f"{line}\n  found {detail}"
+
+
+def expense(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`expense acme refunds 5`"""
+    books = [b for b in world.books.values() if (b.provider, b.model) == tuple(words[:2])]
+    assert plain(sum((b.expense for b in books), ZERO)) == words[2], line
+
+
+def entries(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`entries op1 RESERVE SETTLE`"""
+    found = [e.kind.value for e in world.entries.values() if e.operation_id == words[0]]
+    assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
+
+
+def close(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`close org`: the book takes no more reserves"""
+    key = ("t1", f"{words[0]}#0")
+    world.books[key] = replace(world.books[key], closed=True)
+
+
+CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = {
+    "balance": balance,
+    "hold": hold,
+    "quote": quote,
+    "resolution": resolution,
+    "evidence": evidence,
+    "incidents": incidents,
+    "expense": expense,
+    "entries": entries,
+    "close": close,
+}

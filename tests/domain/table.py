@@ -1,0 +1,261 @@
+"""The table language of the tests: one line is one command with its expected outcome, or one check of the books.
+
+    budget org USD 10 under=root -> ok          (`unlimited` is no limit)
+    reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
+    reserve op2 org card=gpt in=2000 out=500 -> ok
+    | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
+    fin: charge op1 5 receipt=r1 -> ok          (who asks; `gw` if nobody is named)
+    balance org available=5 held=0 spent=5
+
+An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
+(found by operation), `send` (may send), `incident`. `name=value` after them are the refusal's facts; `says="…"` is a part of its
+message. What is said after `#` is for the reader.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from ledger.domain.batch import Outcome
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    Dispatch,
+    GrantBudget,
+    Lapse,
+    MarkOutcomeUnknown,
+    NoCostProof,
+    PutPriceCard,
+    Release,
+    Reserve,
+    Resolve,
+    Usage,
+)
+from ledger.domain.model import Caller, Role
+from ledger.domain.money import parse_amount, parse_price
+from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec, Rate
+from tests.domain.checks import CHECKS, SHORT
+from tests.domain.world import World
+
+ROLES = {"gw": Role.GATEWAY, "fin": Role.FINANCE, "adm": Role.ADMIN, "sys": Role.SYSTEM}
+SPANS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
+Options = dict[str, str]
+
+
+def run(table: str, world: World | None = None) -> World:
+    """Plays a table. Returns the world as it is at the end."""
+    world = world or World()
+    batch: list[tuple[str, Command, str]] = []
+
+    def flush() -> None:
+        outcomes = world.step(*(command for _, command, _ in batch)) if batch else []
+        for (line, _, expected), outcome in zip(batch, outcomes, strict=True):
+            _expect(line, expected, outcome)
+        batch.clear()
+
+    for number, raw in enumerate(table.splitlines()):
+        line = re.sub(r"(^|\s)#( .*|$)", "", raw).strip()
+        if not line:
+            continue
+        text, arrow, expected = line.partition("->")
+        if not text.startswith("|"):
+            flush()
+        words, options = _split(text.lstrip("| "))
+        caller = Caller("t1", "gw", Role.GATEWAY)
+        if words[0].endswith(":"):
+            tenant, _, actor = words.pop(0)[:-1].rpartition("/")
+            caller = Caller(tenant or "t1", actor, ROLES[actor.rstrip("0123456789")])
+        if words[0] in COMMANDS:
+            assert arrow, f"no expectation: {line}"
+            key = options.pop("key", f"line {number}")
+            batch.append((line, COMMANDS[words[0]](caller, key, words[1:], options), expected))
+            assert not options, f"not understood: {options} in {line}"
+        elif words[0] == "after":
+            world.now += _span(words[1])
+        else:
+            CHECKS[words[0]](world, line, words[1:], options)
+    flush()
+    return world
+
+
+def _split(text: str) -> tuple[list[str], Options]:
+    tokens = shlex.split(text)
+    options = dict(token.rsplit("=", 1) for token in tokens if "=" in token)
+    return [token for token in tokens if "=" not in token], options
+
+
+def _expect(line: str, expected: str, outcome: Outcome) -> None:
+    words, facts = _split(expected)
+    refusal = outcome.refusal
+    said = {refusal.reason.value} if refusal is not None else {"ok" if outcome.applied else "unchanged"}
+    flags = {
+        "replayed": outcome.replayed,
+        "matched": outcome.matched_by_operation,
+        "send": outcome.may_send,
+        "incident": outcome.incident_id is not None,
+    }
+    said |= {name for name, is_set in flags.items() if is_set}
+    message = "" if refusal is None else refusal.message
+    assert said == set(words), f"{line}\n  came out as {sorted(said)} {message}"
+    part = facts.pop("says", "")
+    assert part in message, f"{line}\n  says {message!r}"
+    given: Mapping[str, str] = {} if refusal is None else refusal.metadata
+    assert facts == {name: given.get(name) for name in facts}, f"{line}\n  gives {given}"
+
+
+def _span(text: str) -> timedelta:
+    return int(text[:-1]) * SPANS[text[-1]]
+
+
+def _dispatch(options: Options) -> Dispatch | None:
+    nonce = options.pop("nonce", None)
+    if nonce is None:
+        return None
+    return Dispatch(nonce, _span(options.pop("lease", "15m")), options.pop("executor", "host-1"))
+
+
+def _quantities(options: Options) -> tuple[tuple[str, int], ...]:
+    return tuple((SHORT[name], int(options.pop(name))) for name in tuple(options) if name in SHORT)
+
+
+def reserve(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    operation, budgets, *amount = words
+    tolerance = parse_amount(options.pop("tolerance", "0"))
+    if amount:
+        spec = QuoteSpec(
+            QuoteKind.FIXED,
+            tolerance,
+            amount=parse_amount(amount[0]),
+            currency=options.pop("currency", "USD"),
+            provider=options.pop("provider", "acme"),
+            model=options.pop("model", "refunds"),
+            reason=options.pop("reason", "a price agreed on"),
+        )
+    else:
+        card, _, version = options.pop("card").partition("/")
+        spec = QuoteSpec(
+            QuoteKind.METERED,
+            tolerance,
+            card_id=card,
+            card_version=int(version or 0),
+            model=options.pop("model", ""),
+            service_tier=options.pop("tier", "standard"),
+            ceilings=_quantities(options),
+        )
+    labels = tuple(tuple(pair.split(":")) for pair in options.pop("labels", "").split(",") if pair)
+    return Reserve(
+        caller, key, operation, tuple(budgets.split(",")), spec, _span(options.pop("ttl", "15m")),
+        labels=labels,  # type: ignore[arg-type]  # each is name:value
+        exclusive_key=options.pop("exclusive", None),
+        request_group=options.pop("group", None),
+        dispatch=_dispatch(options),
+    )  # fmt: skip
+
+
+def dispatch(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    permission = _dispatch(options)
+    assert permission is not None, "a dispatch has a nonce"
+    return BeginDispatch(caller, key, words[0], permission)
+
+
+def usage(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`usage OP in=… out=…` for tokens, `charge OP 5` for the amount of a FIXED quote."""
+    operation, *charged = words
+    evidence = Usage(
+        source=options.pop("source", "PROVIDER_RESPONSE"),
+        provider=options.pop("provider", "acme"),
+        model=options.pop("model", ""),
+        service_tier=options.pop("tier", ""),
+        adapter="sdk",
+        adapter_revision="7",
+        document=options.pop("document", ""),
+        flavor=options.pop("flavor", ""),
+        defects=tuple(d for d in options.pop("defects", "").split(",") if d),
+        provider_receipt=options.pop("receipt", None),
+        response_id=options.pop("response", ""),
+        observed_at=_instant(options.pop("observed", "")),
+        charged=parse_amount(charged[0]) if charged else None,
+        charged_currency=options.pop("currency", "USD") if charged else "",
+        buckets=_quantities(options),
+    )
+    return Resolve(caller, key, operation, evidence, int(options.pop("attempt", 0)), options.pop("accept", ""))
+
+
+def proof(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    evidence = NoCostProof(
+        words[1],
+        "sdk",
+        "7",
+        cause=options.pop("cause", ""),
+        provider_status=int(options.pop("status", 0)),
+        provider_request_id=options.pop("request", ""),
+    )
+    return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
+
+
+def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    budget_id, currency, limit = words
+    most = None if limit == "unlimited" else parse_amount(limit)
+    name = options.pop("name", budget_id)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most)
+
+
+def grant(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    budget_id, amount = words
+    return GrantBudget(
+        caller, key, budget_id, Decimal(amount), options.pop("currency", "USD"), options.pop("ref", "invoice")
+    )
+
+
+def card(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`card gpt USD in=3 in>200000=6 out@priority=30 requests=5/1000`: price per million, tier, threshold, other units."""
+    card_id, currency = words
+    most_in, most_out = options.pop("max_in", None), options.pop("max_out", None)
+    until, since = options.pop("until", ""), options.pop("from", "")
+    provider, model = options.pop("provider", "acme"), options.pop("model", card_id)
+    aliases = tuple(alias for alias in options.pop("aliases", "").split(",") if alias)
+    rates = []
+    for name in tuple(options):
+        bucket, _, above = name.partition(">")
+        bucket, _, tier = bucket.partition("@")
+        price, _, per = options.pop(name).partition("/")
+        rates.append(
+            Rate(SHORT[bucket], tier or "standard", int(above or 0), parse_price(price), int(per or 1_000_000))
+        )
+    return PutPriceCard(
+        caller,
+        key,
+        PriceCard(
+            caller.tenant, card_id, 0, provider, model, aliases, currency, tuple(rates),
+            None if most_in is None else int(most_in), None if most_out is None else int(most_out),
+            _instant(since), _instant(until),
+        ),
+    )  # fmt: skip
+
+
+def _instant(text: str) -> datetime | None:
+    """A time of the day on which the tables play, such as 10:20."""
+    return datetime.fromisoformat(f"2025-03-01T{text}:00+00:00") if text else None
+
+
+def _simple(kind: Callable[..., Command], *more: Any) -> Callable[..., Command]:
+    return lambda caller, key, words, _: kind(caller, key, words[0], *more)
+
+
+COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
+    "reserve": reserve,
+    "dispatch": dispatch,
+    "unknown": _simple(MarkOutcomeUnknown, "timeout"),
+    "release": _simple(Release),
+    "lapse": _simple(Lapse),
+    "usage": usage,
+    "charge": usage,
+    "proof": proof,
+    "budget": budget,
+    "grant": grant,
+    "card": card,
+}

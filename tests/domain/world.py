@@ -1,0 +1,159 @@
+"""A ledger in memory: rows, the loading of a batch as the store does it, and the laws, asserted after every step."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import count
+from typing import TypeVar
+from uuid import UUID
+
+from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.decide import decide
+from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.money import CONTEXT, fits
+from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.quotes import PriceCard, Quote
+from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
+from tests.domain.laws import check
+
+STRIPE = 3
+_EIGHTEEN = Decimal(1).scaleb(-18)
+Row = TypeVar("Row", Book, Budget, Hold)
+
+
+def stored(row: Row) -> Row:
+    """The row as NUMERIC(38,18) and jsonb give it back."""
+    changes: dict[str, object] = {}
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if isinstance(value, Decimal):
+            assert fits(value), (field.name, value)
+            changes[field.name] = value.quantize(_EIGHTEEN, context=CONTEXT)
+        elif isinstance(value, Quote):
+            again = Quote.from_document(json.loads(json.dumps(value.to_document())))
+            assert again == value
+            assert again.digest == value.digest
+            changes[field.name] = again
+    return replace(row, **changes)  # type: ignore[arg-type]  # the values are of the fields that they were read from
+
+
+class World:
+    """The rows of a ledger. `step` decides a batch on exactly the rows that `needs` names, and applies the decision."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2025, 3, 1, 10, tzinfo=UTC)
+        self._ids = count(1)
+        self.budgets: dict[tuple[str, str], Budget] = {}
+        self.books: dict[tuple[str, str], Book] = {}
+        self.holds: dict[tuple[str, str], Hold] = {}
+        self.cards: dict[tuple[str, str, int], PriceCard] = {}
+        self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.grants: dict[tuple[str, str, str], Grant] = {}
+        self.entries: dict[UUID, Entry] = {}
+        self.postings: list[Posting] = []
+        self.evidence: list[Evidence] = []
+        self.resolutions: list[Resolution] = []
+        self.incidents: list[Incident] = []
+        self._permitted: dict[tuple[str, str, int], bytes] = {}
+
+    def step(self, *commands: Command) -> list[Outcome]:
+        decision = decide(self.load(commands), commands)
+        assert len(decision.outcomes) == len(commands)
+        self._apply(decision)
+        self._check_outcomes(commands, decision.outcomes)
+        check(self)
+        self._exclusive()
+        return decision.outcomes
+
+    def load(self, commands: Sequence[Command]) -> Loaded:
+        holds: dict[tuple[str, str], Hold] = {}
+        books: dict[tuple[str, str], Book] = {}
+        cards: dict[tuple[str, str, int], PriceCard] = {}
+        budgets: dict[tuple[str, str], Budget] = {}
+        closed: set[tuple[str, str]] = set()
+        for command in commands:
+            tenant = command.caller.tenant
+            for named in budgets_named(command):
+                for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
+                    budgets[(tenant, level)] = self.budgets[(tenant, level)]
+        for command in commands:
+            hold = None
+            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+                hold = self.holds.get(command.hold_key)
+                holds |= {} if hold is None else {command.hold_key: hold}
+            keys = list(books_to_lock(command, hold, budgets))
+            if isinstance(command, Resolve) and hold is not None:
+                keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
+            books |= {key: self.books[key] for key in keys if key in self.books}
+            cards |= {
+                key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
+            }
+            if isinstance(command, BeginDispatch) and hold is not None:
+                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+        wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
+        return Loaded(
+            now=self.now,
+            new_id=lambda: UUID(int=next(self._ids)),
+            stripe=STRIPE,
+            holds=holds,
+            books=books,
+            closed_books=frozenset(closed),
+            budgets=budgets,
+            cards=cards,
+            receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
+            exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
+            grants=self.grants,
+        )
+
+    def _exclusive(self) -> dict[tuple[str, str], str]:
+        open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
+        keys = {(h.tenant, h.exclusive_key or ""): h.operation_id for h in open_holds}
+        assert len(keys) == len(open_holds), "one non-terminal hold per exclusive key"
+        return keys
+
+    def _apply(self, decision: Decision) -> None:
+        for key, hold in decision.holds.items():
+            before = self.holds.get(key)
+            if before is None:
+                assert hold.state in BIRTHS
+                assert hold.version == 1
+            else:
+                assert hold.state is before.state or (before.state, hold.state) in TRANSITIONS, (before, hold)
+                assert hold.version == before.version + 1
+                assert hold.attempt >= before.attempt
+            self.holds[key] = stored(hold)
+        self.books |= {key: stored(book) for key, book in decision.books.items()}
+        self.entries |= {entry.entry_id: entry for entry in decision.entries}
+        self.postings += decision.postings
+        self.evidence += decision.evidence
+        self.resolutions += decision.resolutions
+        self.incidents += decision.incidents
+        for budget in decision.budgets:
+            assert (budget.tenant, budget.budget_id) not in self.budgets
+            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for grant in decision.grants:
+            assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
+        for card in decision.cards:
+            assert (card.tenant, card.card_id, card.version) not in self.cards
+            for version in (card.version, 0):
+                self.cards[(card.tenant, card.card_id, version)] = card
+        for receipt in decision.receipts:
+            used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
+            assert self.receipts.setdefault(used, receipt) is receipt
+
+    def _check_outcomes(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if outcome.refusal is not None:
+                facts = outcome.refusal.metadata
+                assert all(type(k) is str and type(v) is str for k, v in facts.items()), facts
+                assert not outcome.applied
+                assert not outcome.may_send
+            if outcome.may_send:
+                assert isinstance(command, Reserve | BeginDispatch)
+                assert command.dispatch is not None
+                hold, nonce = self.holds[command.hold_key], command.dispatch.nonce_hash
+                key = (hold.tenant, hold.operation_id, hold.attempt)
+                assert self._permitted.setdefault(key, nonce) == nonce, "one permission to send per attempt"

@@ -1,0 +1,209 @@
+"""What becomes of a batch when the database, or one of its commands, does not do as it should."""
+
+import threading
+
+import psycopg
+import pytest
+
+from ledger.engine.batch import Patience, Runner
+from ledger.store import database as database_module
+from ledger.store.database import Database
+from tests.engine.asks import begin, budget, release, reserve, resolve, told, unknown
+from tests.engine.proxy import Proxy
+
+
+def holds(superuser: psycopg.Connection) -> list[tuple[str, str]]:
+    return superuser.execute("SELECT operation_id, state FROM hold ORDER BY 1").fetchall()
+
+
+def on_each_new_hold(superuser: psycopg.Connection, body: str) -> None:
+    """Plants a fault in the database itself. `faults` counts and is not undone with the transaction."""
+    superuser.execute("CREATE SEQUENCE faults")
+    superuser.execute(f"CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NEW; END $$")
+    superuser.execute("CREATE TRIGGER zz_fault BEFORE INSERT ON hold FOR EACH ROW EXECUTE FUNCTION fault()")
+
+
+def test_the_life_of_a_hold(runner: Runner) -> None:
+    assert told(runner, reserve("a", "10"), reserve("b", "95"), reserve("c", "5")) == [
+        "RESERVED",
+        "INSUFFICIENT_BUDGET",
+        "RESERVED",
+    ]
+    assert told(runner, begin("a"), release("c")) == ["DISPATCHING", "RELEASED"]
+    assert told(runner, unknown("a")) == ["OUTCOME_UNKNOWN"]
+    assert told(runner, release("a")) == ["HOLD_STATE"]
+    assert told(runner, resolve("a", "9.5")) == ["SETTLED"]
+    again = runner.execute([resolve("a", "9.5", key="another")])[0]
+    assert again.replayed
+    assert told(runner, resolve("a", "9.6", key="third")) == ["RESOLUTION_CONFLICT"]
+
+
+def test_one_poisonous_command_stands_alone(runner: Runner, superuser: psycopg.Connection) -> None:
+    on_each_new_hold(superuser, "IF NEW.operation_id = 'p6' THEN RAISE EXCEPTION 'secret text'; END IF;")
+    words = told(runner, *(reserve(f"p{i}", "1") for i in range(10)))
+    assert words == ["RESERVED"] * 6 + ["INTERNAL"] + ["RESERVED"] * 3
+    assert len(holds(superuser)) == 9
+    refusal = runner.execute([reserve("p6", "1")])[0].refusal
+    assert refusal is not None
+    assert "secret" not in refusal.message
+    # The key was never claimed: when the fault is gone, the same command is done.
+    superuser.execute("DROP TRIGGER zz_fault ON hold")
+    assert told(runner, reserve("p6", "1")) == ["RESERVED"]
+
+
+def test_a_unique_violation_is_tried_again_and_becomes_the_answer(database: Database, runner: Runner) -> None:
+    """Two processes with one key at one time: the second finds the row of the first when it is tried again."""
+    other = Runner(database)
+    for i in range(10):
+        outcomes: list[list[str]] = []
+        start = threading.Barrier(2)
+
+        def go(who: Runner, i: int = i, start: threading.Barrier = start, into: list[list[str]] = outcomes) -> None:
+            start.wait()
+            into.append(told(who, reserve(f"u{i}", "1"), reserve(f"v{i}", "1")))
+
+        threads = [threading.Thread(target=go, args=(who,)) for who in (runner, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert outcomes == [["RESERVED", "RESERVED"]] * 2
+
+
+def test_a_deadlock_is_tried_again(runner: Runner, superuser: psycopg.Connection) -> None:
+    on_each_new_hold(
+        superuser, "IF nextval('faults') <= 2 THEN RAISE EXCEPTION 'x' USING ERRCODE = 'deadlock_detected'; END IF;"
+    )
+    assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["RESERVED", "RESERVED"]
+
+
+def test_too_much_contention_is_told_as_that_and_leaves_nothing(runner: Runner, superuser: psycopg.Connection) -> None:
+    on_each_new_hold(superuser, "RAISE EXCEPTION 'x' USING ERRCODE = 'serialization_failure';")
+    assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["CONTENTION", "CONTENTION"]
+    assert holds(superuser) == []
+
+
+def test_a_lock_that_others_keep_is_contention(
+    database_url: str, runner: Runner, superuser: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(database_module.WRITE_SETTINGS, "lock_timeout", "30ms")
+    impatient = Database(database_url)
+    quick = Runner(impatient, Patience(contention_tries=3, first_pause=0.001))
+    with superuser.transaction():
+        superuser.execute("SELECT 1 FROM book FOR UPDATE")
+        assert told(quick, reserve("a", "1")) == ["CONTENTION"]
+    assert told(quick, reserve("a", "1")) == ["RESERVED"]
+    impatient.close()
+
+
+def test_a_connection_lost_before_the_commit_is_no_loss(runner: Runner, superuser: psycopg.Connection) -> None:
+    on_each_new_hold(
+        superuser, "IF nextval('faults') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;"
+    )
+    assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["RESERVED", "RESERVED"]
+    assert holds(superuser) == [("a", "RESERVED"), ("b", "RESERVED")]
+
+
+def test_a_database_that_is_gone_is_unavailable_and_comes_back(
+    runner: Runner, superuser: psycopg.Connection, server_url: str
+) -> None:
+    name = superuser.info.dbname
+    with psycopg.connect(server_url, autocommit=True) as elsewhere:
+        elsewhere.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        elsewhere.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["STORE_UNAVAILABLE", "STORE_UNAVAILABLE"]
+        elsewhere.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    assert told(runner, reserve("a", "1")) == ["RESERVED"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "repair", "remedy"),
+    [
+        (
+            "ALTER DATABASE {name} SET default_transaction_read_only = on",
+            "ALTER DATABASE {name} RESET default_transaction_read_only",
+            "read-only",
+        ),
+        ("ALTER TABLE receipt RENAME TO receipts", "ALTER TABLE receipts RENAME TO receipt", "migration"),
+        ("ALTER TABLE hold RENAME COLUMN labels TO tags", "ALTER TABLE hold RENAME COLUMN tags TO labels", "migration"),
+    ],
+)
+def test_a_database_that_cannot_take_writes_says_the_remedy(
+    database_url: str, runner: Runner, superuser: psycopg.Connection, damage: str, repair: str, remedy: str
+) -> None:
+    superuser.execute(damage.format(name=superuser.info.dbname))
+    damaged = Database(database_url)
+    refusal = Runner(damaged).execute([reserve("a", "1")])[0].refusal
+    assert refusal is not None
+    assert (refusal.reason, remedy in refusal.message) == ("STORE_UNAVAILABLE", True)
+    damaged.close()
+    superuser.execute(repair.format(name=superuser.info.dbname))
+    repaired = Database(database_url)
+    assert told(Runner(repaired), reserve("a", "1")) == ["RESERVED"]
+    repaired.close()
+
+
+def test_an_answer_to_commit_that_is_lost_is_found_out(
+    distant: Runner, proxy: Proxy, superuser: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy.cut_commits = 1
+    outcome = distant.execute([reserve("a", "1", dispatch=True)])[0]
+    assert caplog.messages == ["COMMIT did not answer", "the transaction's fate: committed"]
+    # As it was decided: not a replay, and with the permission to send.
+    assert (outcome.refusal, outcome.replayed, outcome.may_send) == (None, False, True)
+    assert holds(superuser) == [("a", "DISPATCHING")]
+
+
+def test_a_commit_whose_fate_nobody_says_is_never_called_failed(
+    distant: Runner, runner: Runner, proxy: Proxy, superuser: psycopg.Connection
+) -> None:
+    proxy.cut_commits, proxy.deaf_after_cut = 1, True
+    refusal = distant.execute([reserve("a", "1")])[0].refusal
+    assert refusal is not None
+    assert refusal.reason == "UNKNOWN_WRITE_OUTCOME"
+    assert refusal.metadata == {"recovery_action": "retry_same_key"}
+    # The same key finds out.
+    proxy.deaf = False
+    again = distant.execute([reserve("a", "1")])[0]
+    assert again.hold is not None
+    assert again.replayed
+    assert holds(superuser) == [("a", "RESERVED")]
+
+
+def test_a_commit_that_the_server_did_not_make_is_made_again(
+    runner: Runner, superuser: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_each_new_hold(superuser, "NULL;")
+    superuser.execute(
+        "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('faults') <= 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NULL; END $$"
+    )
+    superuser.execute(
+        "CREATE CONSTRAINT TRIGGER die AFTER INSERT ON hold DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die()"
+    )
+    outcome = runner.execute([reserve("a", "1")])[0]
+    assert (outcome.refusal, outcome.replayed) == (None, False)
+    assert caplog.messages == ["COMMIT did not answer", "the transaction's fate: aborted"]
+    assert superuser.execute("SELECT last_value FROM faults").fetchone() == (2,)
+    assert holds(superuser) == [("a", "RESERVED")]
+
+
+def test_a_law_that_speaks_at_commit_is_a_fault_of_that_command_alone(
+    runner: Runner, superuser: psycopg.Connection
+) -> None:
+    superuser.execute(
+        "CREATE FUNCTION law() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NEW.operation_id = 'b' THEN RAISE EXCEPTION 'no' USING ERRCODE = 'check_violation'; END IF; RETURN NULL; END $$"
+    )
+    superuser.execute(
+        "CREATE CONSTRAINT TRIGGER law AFTER INSERT ON hold DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION law()"
+    )
+    assert told(runner, *(reserve(name, "1") for name in "abcd")) == ["RESERVED", "INTERNAL", "RESERVED", "RESERVED"]
+
+
+def test_budgets_made_in_one_batch_know_each_other(runner: Runner) -> None:
+    assert told(runner, budget("org", "50"), budget("unit", "20", "org")) == ["done", "done"]
+    assert told(runner, reserve("a", "30", budget_id="unit"), reserve("b", "20", budget_id="unit")) == [
+        "INSUFFICIENT_BUDGET",
+        "RESERVED",
+    ]

@@ -1,0 +1,216 @@
+"""A ledger to tell stories in: real commands, decided and saved in a real database."""
+
+import itertools
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from ledger.domain.batch import Outcome
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    Dispatch,
+    GrantBudget,
+    Lapse,
+    MarkOutcomeUnknown,
+    NoCostProof,
+    PutPriceCard,
+    Release,
+    Reserve,
+    Resolve,
+    Usage,
+)
+from ledger.domain.decide import decide
+from ledger.domain.model import Caller, Role
+from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec, Rate
+from ledger.store.database import Database
+from ledger.store.load import load
+from ledger.store.save import save
+
+ZERO = Decimal(0)
+_numbers = itertools.count(1)
+
+
+def new_id() -> UUID:
+    """An id that begins with the time, as the service's do."""
+    return UUID(int=(time.time_ns() // 1_000_000 << 80) | (7 << 76) | (2 << 62) | next(_numbers))
+
+
+@dataclass
+class Ledger:
+    """One tenant's commands over a database, each in a transaction of its own, each with a new key."""
+
+    database: Database
+    tenant: str = "acme"
+    stripe: int = 0
+    _keys: Iterable[int] = field(default_factory=itertools.count)
+
+    def caller(self, role: Role = Role.GATEWAY) -> Caller:
+        return Caller(self.tenant, f"{role.value}-1", role)
+
+    def key(self) -> str:
+        return f"key-{next(iter(self._keys))}"
+
+    def do(self, *commands: Command) -> list[Outcome]:
+        with self.database.transaction() as connection:
+            loaded, _ = load(connection, commands, self.stripe, new_id)
+            decision = decide(loaded, commands)
+            save(connection, decision, loaded)
+            connection.commit()
+        return decision.outcomes
+
+    def one(self, command: Command) -> Outcome:
+        (outcome,) = self.do(command)
+        return outcome
+
+    def budget(self, budget_id: str, limit: str | None, parent: str | None = None, currency: str = "USD") -> Outcome:
+        cap = None if limit is None else Decimal(limit)
+        return self.one(
+            CreateBudget(self.caller(Role.ADMIN), self.key(), budget_id, parent, currency, budget_id.title(), cap)
+        )
+
+    def grant(self, budget_id: str, amount: str, reference: str) -> Outcome:
+        return self.one(
+            GrantBudget(self.caller(Role.FINANCE), self.key(), budget_id, Decimal(amount), "USD", reference)
+        )
+
+    def card(self, card_id: str = "gpt", provider: str = "openai", price: str = "2", model: str = "gpt-x") -> Outcome:
+        """Input at `price` for a million, output at four times as much."""
+        rates = (
+            Rate("input_tokens", "standard", 0, Decimal(price), 10**6),
+            Rate("output_tokens", "standard", 0, 4 * Decimal(price), 10**6),
+        )
+        card = PriceCard(self.tenant, card_id, 0, provider, model, (), "USD", rates, 10**6, 10**5)
+        return self.one(PutPriceCard(self.caller(Role.FINANCE), self.key(), card))
+
+    def reserve(
+        self,
+        operation: str,
+        amount: str,
+        *budgets: str,
+        dispatch: bool = False,
+        tolerance: str = "0",
+        group: str | None = None,
+        exclusive: str | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        ttl: timedelta = timedelta(minutes=15),
+        lease: timedelta = timedelta(minutes=15),
+    ) -> Outcome:
+        """A FIXED quote at provider psp."""
+        spec = QuoteSpec(
+            QuoteKind.FIXED, Decimal(tolerance), amount=Decimal(amount), currency="USD", provider="psp", reason="refund"
+        )
+        return self._reserve(operation, spec, budgets, dispatch, group, exclusive, labels, ttl, lease)
+
+    def reserve_tokens(self, operation: str, inputs: int, outputs: int, *budgets: str, card: str = "gpt") -> Outcome:
+        """A METERED quote by the newest version of a card, dispatched at once."""
+        ceilings = (("input_tokens", inputs), ("output_tokens", outputs))
+        spec = QuoteSpec(QuoteKind.METERED, ZERO, card_id=card, ceilings=ceilings)
+        quarter = timedelta(minutes=15)
+        return self._reserve(operation, spec, budgets, True, None, None, (), quarter, quarter)
+
+    def _reserve(
+        self,
+        operation: str,
+        spec: QuoteSpec,
+        budgets: tuple[str, ...],
+        dispatch: bool,
+        group: str | None,
+        exclusive: str | None,
+        labels: tuple[tuple[str, str], ...],
+        ttl: timedelta,
+        lease: timedelta,
+    ) -> Outcome:
+        begun = Dispatch("nonce-" + operation, lease, "worker") if dispatch else None
+        return self.one(
+            Reserve(
+                self.caller(),
+                self.key(),
+                operation,
+                budgets,
+                spec,
+                ttl,
+                labels,
+                exclusive,
+                request_group=group,
+                dispatch=begun,
+            )
+        )
+
+    def dispatch(self, operation: str, lease: timedelta = timedelta(minutes=15)) -> Outcome:
+        return self.one(
+            BeginDispatch(self.caller(), self.key(), operation, Dispatch("nonce-" + operation, lease, "worker"))
+        )
+
+    def unknown(self, operation: str) -> Outcome:
+        return self.one(MarkOutcomeUnknown(self.caller(), self.key(), operation, "timeout"))
+
+    def release(self, operation: str) -> Outcome:
+        return self.one(Release(self.caller(), self.key(), operation))
+
+    def lapse(self, operation: str) -> Outcome:
+        return self.one(Lapse(Caller(self.tenant, "system:expiry", Role.SYSTEM), self.key(), operation))
+
+    def charge(self, operation: str, amount: str, receipt: str | None = None, accept: str = "") -> Outcome:
+        """Settles a FIXED hold at what the provider's record says; finance may accept an overrun."""
+        usage = Usage(
+            "PROVIDER_RECORD", "psp", "", "", "adapter", "1",
+            charged=Decimal(amount), charged_currency="USD", provider_receipt=receipt,
+        )  # fmt: skip
+        role = Role.FINANCE if accept else Role.GATEWAY
+        return self.one(Resolve(self.caller(role), self.key(), operation, usage, accept_overrun_reason=accept))
+
+    def tokens(self, operation: str, inputs: int, outputs: int) -> Outcome:
+        """Settles a METERED hold on the usage in the provider's response."""
+        usage = Usage(
+            "PROVIDER_RESPONSE", "openai", "gpt-x", "", "adapter", "1",
+            buckets=(("input_tokens", inputs), ("output_tokens", outputs)),
+        )  # fmt: skip
+        return self.one(Resolve(self.caller(), self.key(), operation, usage))
+
+    def no_cost(self, operation: str) -> Outcome:
+        proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED")
+        return self.one(Resolve(self.caller(), self.key(), operation, proof))
+
+
+def tell_everything(ledger: Ledger) -> None:
+    """One of each: every state, every kind of entry, evidence, resolution and incident."""
+    ledger.budget("org", "1000")
+    ledger.budget("team", None, "org")
+    ledger.budget("key", "10", "team")
+    ledger.budget("lab", "5", "org")
+    ledger.grant("key", "90", "invoice-7")
+    ledger.card()
+    ledger.card(price="3")
+    ledger.card("claude", "anthropic", "5", "claude-x")
+    ledger.reserve("reserved", "1", "key", labels=(("cost_centre", "42"),), group="g", exclusive="order-1")
+    ledger.reserve("released", "2", "key", group="g")
+    ledger.release("released")
+    ledger.reserve("dispatching", "3", "key", dispatch=True)
+    ledger.reserve("unknown", "4", "key", dispatch=True)
+    ledger.unknown("unknown")
+    ledger.reserve("settled", "5", "key", dispatch=True, labels=(("cost_centre", "43"),))
+    ledger.charge("settled", "4.5", "r-1")
+    ledger.charge("settled", "4.5", "r-2")  # accepted twice
+    ledger.charge("settled", "4", "r-1")  # other facts
+    ledger.reserve("late", "6", "key", dispatch=True)
+    ledger.unknown("late")
+    ledger.charge("late", "6.000000000000000001", accept="agreed with the provider")
+    ledger.reserve("never-sent", "7", "key", dispatch=True)
+    ledger.no_cost("never-sent")
+    ledger.reserve("inferred", "8", "key")
+    ledger.charge("inferred", "8")
+    ledger.reserve("rejected", "1", "key", dispatch=True)
+    ledger.charge("rejected", "100")  # above the hold
+    ledger.reserve("overrun", "5", "lab", dispatch=True)
+    ledger.charge("overrun", "7", accept="agreed")
+    ledger.stripe = 3
+    ledger.reserve_tokens("tokens", 100_000, 10_000, "key")
+    ledger.tokens("tokens", 12_345, 678)
+    ledger.reserve_tokens("no-tokens", 100_000, 10_000, "key")
+    ledger.tokens("no-tokens", 0, 0)
+    ledger.reserve("refused", "1000000", "key")

@@ -1,0 +1,167 @@
+"""Price cards out of a catalogue: exact rates, tiers, dates, and what a card cannot say."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ledger.domain.money import plain
+from ledger.domain.quotes import PriceCard
+from ledger.usage.cards import price_card
+from ledger.usage.catalogue import CatalogueError, installed_catalogue, read_catalogue
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def catalogue(prices: Any, **model: Any) -> str:
+    entry = {"id": "m-1", "match": {"equals": "m-1"}, "prices": prices} | model
+    return json.dumps([{"id": "p", "name": "P", "api_pattern": "https://p", "models": [entry]}])
+
+
+def made(text: str, at: datetime = NOW, served: tuple[str, ...] = ()) -> tuple[PriceCard, tuple[str, ...]]:
+    model = read_catalogue(text)["p"].find_model("m-1")
+    assert model is not None
+    card, unsaid = price_card(model, "p", at, tenant="t", card_id="c", served=served)
+    assert card is not None
+    return card, unsaid
+
+
+def rates(card: PriceCard) -> list[str]:
+    return [f"{r.bucket} {r.service_tier} >{r.above} {plain(r.price)} per {r.per}" for r in card.rates]
+
+
+@pytest.mark.parametrize("written", ["1e-7", "0.0000001", '"1e-7"', '"0.0000001"', "1E-7", "1.0e-7"])
+def test_a_price_is_read_as_it_is_written(written: str) -> None:
+    card, _ = made(catalogue({"output_mtok": 0}).replace('"output_mtok": 0', f'"output_mtok": {written}'))
+    assert card.rates[0].price == Decimal("0.0000001")
+
+
+@pytest.mark.parametrize("written", ['"1,5"', "NaN", '"NaN"', "Infinity", '""', '" "', "-1", '"-1"', "true", "[1]"])
+def test_a_price_that_is_no_exact_number_is_refused_with_its_path(written: str) -> None:
+    text = catalogue({"output_mtok": 0}).replace('"output_mtok": 0', f'"output_mtok": {written}')
+    with pytest.raises(CatalogueError, match=r"^p/m-1/prices/output_mtok must be"):
+        read_catalogue(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '[{"id": "p"}]', catalogue(3), catalogue({}, match={"sounds_like": "m"})]
+)
+def test_a_text_that_is_no_catalogue_is_refused(text: str) -> None:
+    if text == "{}":
+        assert read_catalogue(text) == {}
+        return
+    with pytest.raises(CatalogueError):
+        read_catalogue(text)
+
+
+def test_kinds_of_input_without_a_price_cost_what_they_are_a_kind_of() -> None:
+    card, unsaid = made(
+        catalogue({"input_mtok": 2, "cache_write_mtok": 2.5, "output_mtok": 8, "web_searches_kcount": 10})
+    )
+    assert rates(card) == [
+        "cache_read_tokens standard >0 2 per 1000000",
+        "cache_write_1h_tokens standard >0 2.5 per 1000000",
+        "cache_write_tokens standard >0 2.5 per 1000000",
+        "input_tokens standard >0 2 per 1000000",
+        "output_tokens standard >0 8 per 1000000",
+        "web_searches standard >0 10 per 1000",
+    ]
+    assert unsaid == ()
+
+
+def test_a_long_prompt_has_its_own_rate() -> None:
+    card, _ = made(
+        catalogue({"output_mtok": {"base": 15, "tiers": [{"start": 200000, "price": 22.5}]}}, context_window=1000)
+    )
+    assert rates(card) == [
+        "output_tokens standard >0 15 per 1000000",
+        "output_tokens standard >200000 22.5 per 1000000",
+    ]
+    assert card.max_input_tokens == 1000
+
+
+def test_a_tier_has_the_standard_prices_that_it_does_not_override() -> None:
+    variants = [
+        {"when": {"service_tier": "default"}, "prices": {}},
+        {"when": {"service_tier": "priority"}, "prices": {"output_mtok": 9}},
+        {"when": {"processing": "batch"}, "prices": {"output_mtok": 2}, "constraint": {"start_date": "2026-06-02"}},
+        {"when": {"region": "moon"}, "prices": {"output_mtok": 99}},
+    ]
+    card, unsaid = made(catalogue({"output_mtok": 4, "requests_kcount": 1}, price_variants=variants))
+    assert rates(card) == [
+        "output_tokens priority >0 9 per 1000000",
+        "output_tokens standard >0 4 per 1000000",
+        "requests priority >0 1 per 1000",
+        "requests standard >0 1 per 1000",
+    ]
+    assert unsaid == ("prices under {'region': 'moon'} have no tier",)
+    assert card.valid_until == datetime(2026, 6, 2, tzinfo=UTC)
+
+
+def test_a_card_is_valid_between_two_changes_of_its_prices() -> None:
+    text = catalogue(
+        [
+            {"prices": {"output_mtok": 10}},
+            {"constraint": {"start_date": "2026-05-01"}, "prices": {"output_mtok": 8}},
+            {"constraint": {"start_date": "2026-09-01"}, "prices": {"output_mtok": 6}},
+        ]
+    )
+    may, june, september = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 9))
+    card, _ = made(text, june)
+    assert (rates(card), card.valid_from, card.valid_until) == (
+        ["output_tokens standard >0 8 per 1000000"],
+        may,
+        september,
+    )
+    card, _ = made(text, september)
+    assert (rates(card), card.valid_from, card.valid_until) == (
+        ["output_tokens standard >0 6 per 1000000"],
+        september,
+        None,
+    )
+    card, _ = made(text, datetime(2026, 4, 30, 23, 59, tzinfo=UTC))
+    assert (rates(card), card.valid_from, card.valid_until) == (["output_tokens standard >0 10 per 1000000"], None, may)
+
+
+def test_what_a_card_cannot_say_is_said_beside_it() -> None:
+    match = {"or": [{"equals": "m-1"}, {"equals": "m-1-2026"}, {"starts_with": "m-1-x"}]}
+    card, unsaid = made(catalogue({"output_mtok": 1, "input_audio_mtok": 32}, match=match), served=("m-1-x7", "other"))
+    assert card.models == {"m-1", "m-1-2026", "m-1-x7"}
+    assert unsaid == (
+        "the catalogue matches more names than can be listed: only those given as served are on the card",
+        "other is not a name of m-1 in the catalogue",
+        "standard tier: input_audio_mtok has no bucket",
+    )
+
+
+def test_no_price_is_no_card() -> None:
+    by_the_hour = [{"constraint": {"start_time": "00:30:00", "end_time": "16:30:00"}, "prices": {"output_mtok": 1}}]
+    for prices, reason in (
+        ({}, "m-1 has no price that fits a card"),
+        ([], "m-1 has no price that fits a card"),
+        ({"input_audio_mtok": 3}, "standard tier: input_audio_mtok has no bucket"),
+        (by_the_hour, "its prices change with the time of day: it has no card"),
+    ):
+        model = read_catalogue(catalogue(prices))["p"].find_model("m-1")
+        assert model is not None
+        card, unsaid = price_card(model, "p", NOW, tenant="t", card_id="c")
+        assert card is None
+        assert reason in unsaid
+
+
+def test_an_explicit_price_of_zero_is_a_price() -> None:
+    card, _ = made(catalogue({"output_mtok": 0}))
+    assert rates(card) == ["output_tokens standard >0 0 per 1000000"]
+
+
+def test_the_installed_catalogue_gives_cards_for_the_models_of_both_providers() -> None:
+    found = installed_catalogue()
+    for provider, name in (("openai", "gpt-4o-2024-08-06"), ("anthropic", "claude-sonnet-4-5-20250929")):
+        model = found[provider].find_model(name)
+        assert model is not None
+        card, _ = price_card(model, provider, NOW, tenant="t", card_id=name, served=(name,))
+        assert card is not None
+        assert name in card.models
+        assert {"input_tokens", "cache_read_tokens", "output_tokens"} <= {r.bucket for r in card.rates}
