@@ -8,7 +8,7 @@ import pytest
 
 from ledger.domain.model import Caller, Role
 from ledger.service.translate.fields import InvalidField
-from ledger.service.translate.pages import id_key, name_key, place, time_key, version_key
+from ledger.service.translate.pages import id_key, name_key, place, version_key
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, money_pb2, price_pb2
 from tests.service.harness import (
     Ledger,
@@ -85,8 +85,6 @@ async def test_page_tokens_belong_to_their_question(database_url: str, tmp_path:
     [
         (name_key, "a\0"),
         (name_key, ""),
-        (time_key, "2026-01-01T00:00:00"),
-        (time_key, "yesterday"),
         (id_key, "1"),
         (version_key, "-1"),
         (version_key, "9" * 30),
