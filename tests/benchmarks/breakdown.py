@@ -75,7 +75,7 @@ def measure(url: str, caller: Caller, size: int, batches: int, warmup: int) -> d
 
 def _run(runner: Runner, caller: Caller, prefix: str, size: int, batches: int, watch: Stopwatch) -> None:
     for number in range(batches):
-        for request in workload.batches(workload.operation_ids(prefix, number, size)):
+        for request in workload.batches(workload.operations(prefix, number, size)):
             sent = request.SerializeToString()
             with watch.runs("messages"):
                 names, asked = commands.batch(hold_pb2.BatchExecuteRequest.FromString(sent), caller)

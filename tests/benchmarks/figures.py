@@ -54,7 +54,9 @@ def document(notes: Notes) -> dict[str, Any]:
     """The figures for programs: medians by name, and the ranges beside them."""
     figures = notes.figures()
     plain: dict[str, Any] = {
-        name: _rounded(figure.median) for name, figure in figures.items() if name not in ("server_peak_rss_mb", "mismatches")
+        name: _rounded(figure.median)
+        for name, figure in figures.items()
+        if name not in ("server_peak_rss_mb", "mismatches")
     }
     plain["server_peak_rss_mb"] = _rounded(notes.highest("server_peak_rss_mb"))
     plain["ledger_mismatches"] = notes.total("mismatches")

@@ -89,13 +89,13 @@ async def lifecycles(
     stub = hold_pb2_grpc.HoldServiceStub(channel)
     while tally.running:
         number = next(numbers)
-        name = f"{job.prefix}-{number:08d}"
+        name = workload.operation_id(job.prefix, number)
         started = time.perf_counter()
-        await stub.Reserve(workload.reserve(name, number % job.budgets), metadata=metadata)
+        await stub.Reserve(workload.reserve(number, name, number % job.budgets), metadata=metadata)
         started = tally.note(started)
         begun = await stub.BeginDispatch(workload.begin_dispatch(name), metadata=metadata)
         started = tally.note(started)
-        resolved = await stub.Resolve(workload.resolve(name), metadata=metadata)
+        resolved = await stub.Resolve(workload.resolve(number, name), metadata=metadata)
         tally.note(started)
         if not begun.may_send or resolved.hold.state != hold_pb2.HOLD_STATE_SETTLED:
             raise RuntimeError(f"operation {name} did not go its way: {resolved}")
@@ -135,7 +135,7 @@ async def batches(job: Job, channel: grpc.aio.Channel, metadata: Metadata) -> Lo
     requests = [
         request
         for batch in range(total)
-        for request in workload.batches(workload.operation_ids(job.prefix, batch, job.size))
+        for request in workload.batches(workload.operations(job.prefix, batch, job.size))
     ]
     split = job.warmup_count * 3
     answers = [await execute(request, metadata=metadata) for request in requests[:split]]

@@ -7,6 +7,8 @@ hashes and times. The statements of a transaction go out in one round trip. No r
 no key compared, nothing priced.
 """
 
+import json
+import secrets
 import time
 import uuid
 from dataclasses import dataclass
@@ -30,9 +32,9 @@ RESERVE = (
     """
     INSERT INTO hold (tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, actor, fingerprint,
                       created_at, expire_at, updated_at, attempt, generation, inferred, revision, version)
-    SELECT %(tenant)s, o.id, 'RESERVED', %(currency)s, %(amount)s, %(quote)s, ARRAY[%(budget)s], ARRAY[%(book)s],
+    SELECT %(tenant)s, o.id, 'RESERVED', %(currency)s, o.amount, o.quote::jsonb, ARRAY[%(budget)s], ARRAY[%(book)s],
            %(labels)s, %(actor)s, sha256(o.id::bytea), now(), now() + interval '15 min', now(), 0, 0, false, 0, 1
-    FROM unnest(%(operations)s::text[]) AS o (id)
+    FROM unnest(%(operations)s::text[], %(amounts)s::numeric[], %(quotes)s::text[]) AS o (id, amount, quote)
     """,
     """
     INSERT INTO entry (tenant, entry_id, kind, currency, recorded_at, effective_at, accounting_date, operation_id, actor)
@@ -42,12 +44,12 @@ RESERVE = (
     """
     WITH moved AS (
         UPDATE book SET version = version + 2 * %(size)s,
-            available = available - %(size)s * %(amount)s, held = held + %(size)s * %(amount)s
+            available = available - %(amount)s, held = held + %(amount)s
         WHERE tenant = %(tenant)s AND book_id = %(book)s RETURNING version - 2 * %(size)s AS before)
     INSERT INTO posting (tenant, book_id, version, entry_id, account, amount)
     SELECT %(tenant)s, %(book)s, before + 2 * (o.n - 1) + leg.n, o.entry_id, leg.account, leg.amount
-    FROM moved, unnest(%(reserve_entries)s::uuid[]) WITH ORDINALITY AS o (entry_id, n),
-        (VALUES (1, 'AVAILABLE', %(amount)s), (2, 'HELD', -%(amount)s)) AS leg (n, account, amount)
+    FROM moved, unnest(%(reserve_entries)s::uuid[], %(amounts)s::numeric[]) WITH ORDINALITY AS o (entry_id, amount, n),
+        LATERAL (VALUES (1, 'AVAILABLE', o.amount), (2, 'HELD', -o.amount)) AS leg (n, account, amount)
     """,
 )
 DISPATCH = (
@@ -61,16 +63,17 @@ DISPATCH = (
 RESOLVE = (
     """
     UPDATE hold SET state = 'SETTLED', revision = 1, resolution_kind = 'USAGE',
-        resolution_digest = sha256(operation_id::bytea), settled = %(cost)s, resolved_at = now(),
+        resolution_digest = sha256(operation_id::bytea), settled = o.cost, resolved_at = now(),
         provider_receipt = 'resp-' || operation_id, updated_at = now(), version = version + 1
-    WHERE tenant = %(tenant)s AND operation_id BETWEEN %(first)s AND %(last)s
+    FROM unnest(%(operations)s::text[], %(costs)s::numeric[]) AS o (id, cost)
+    WHERE tenant = %(tenant)s AND operation_id BETWEEN %(first)s AND %(last)s AND operation_id = o.id
     """,
     """
     INSERT INTO evidence (tenant, operation_id, evidence_id, attempt, kind, status, reasons, source, actor, received_at,
                           provider_receipt, digest, body)
     SELECT %(tenant)s, o.id, o.evidence_id, 1, 'USAGE', 'ACCEPTED', '{}', 'PROVIDER_RESPONSE', %(actor)s, now(),
-           'resp-' || o.id, sha256(o.id::bytea), %(body)s
-    FROM unnest(%(operations)s::text[], %(evidence_ids)s::uuid[]) AS o (id, evidence_id)
+           'resp-' || o.id, sha256(o.id::bytea), o.body::jsonb
+    FROM unnest(%(operations)s::text[], %(evidence_ids)s::uuid[], %(bodies)s::text[]) AS o (id, evidence_id, body)
     """,
     """
     INSERT INTO entry (tenant, entry_id, kind, currency, recorded_at, effective_at, accounting_date, operation_id, actor)
@@ -79,29 +82,30 @@ RESOLVE = (
     """,
     """
     WITH moved AS (
-        UPDATE book SET version = version + 3 * %(size)s, held = held - %(size)s * %(amount)s,
-            spent = spent + %(size)s * %(cost)s, available = available + %(size)s * (%(amount)s - %(cost)s)
+        UPDATE book SET version = version + 3 * %(size)s, held = held - %(amount)s, spent = spent + %(cost)s,
+            available = available + %(amount)s - %(cost)s
         WHERE tenant = %(tenant)s AND book_id = %(book)s RETURNING version - 3 * %(size)s AS before),
     paid AS (
-        UPDATE book SET version = version + 2 * %(size)s,
-            expense = expense + %(size)s * %(cost)s, payable = payable + %(size)s * %(cost)s
+        UPDATE book SET version = version + 2 * %(size)s, expense = expense + %(cost)s, payable = payable + %(cost)s
         WHERE tenant = %(tenant)s AND book_id = %(stripe)s RETURNING version - 2 * %(size)s AS before)
     INSERT INTO posting (tenant, book_id, version, entry_id, account, amount)
-    SELECT %(tenant)s, leg.book_id, CASE leg.book_id WHEN %(book)s THEN moved.before + 3 * (o.n - 1)
-           ELSE paid.before + 2 * (o.n - 1) END + leg.n, o.entry_id, leg.account, leg.amount
-    FROM moved, paid, unnest(%(settle_entries)s::uuid[]) WITH ORDINALITY AS o (entry_id, n),
-        (VALUES (%(book)s, 1, 'HELD', %(amount)s), (%(book)s, 2, 'SPENT', -%(cost)s),
-                (%(book)s, 3, 'AVAILABLE', %(cost)s - %(amount)s),
-                (%(stripe)s, 1, 'EXPENSE', %(cost)s), (%(stripe)s, 2, 'PAYABLE', -%(cost)s))
-            AS leg (book_id, n, account, amount)
+    SELECT %(tenant)s, leg.book_id, leg.version, o.entry_id, leg.account, leg.amount
+    FROM moved, paid, unnest(%(settle_entries)s::uuid[], %(amounts)s::numeric[], %(costs)s::numeric[])
+            WITH ORDINALITY AS o (entry_id, amount, cost, n),
+        LATERAL (VALUES (%(book)s, moved.before + 3 * o.n - 2, 'HELD', o.amount),
+                        (%(book)s, moved.before + 3 * o.n - 1, 'SPENT', -o.cost),
+                        (%(book)s, moved.before + 3 * o.n, 'AVAILABLE', o.cost - o.amount),
+                        (%(stripe)s, paid.before + 2 * o.n - 1, 'EXPENSE', o.cost),
+                        (%(stripe)s, paid.before + 2 * o.n, 'PAYABLE', -o.cost))
+            AS leg (book_id, version, account, amount)
     """,
     """
     INSERT INTO resolution (tenant, operation_id, revision, kind, digest, amount, currency, cost_over_hold, lines,
                             evidence_id, entry_id, actor, recorded_at)
-    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), %(cost)s, %(currency)s, 0, %(lines)s, o.evidence_id,
+    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), o.cost, %(currency)s, 0, o.lines::jsonb, o.evidence_id,
            o.entry_id, %(actor)s, now()
-    FROM unnest(%(operations)s::text[], %(evidence_ids)s::uuid[], %(settle_entries)s::uuid[])
-        AS o (id, evidence_id, entry_id)
+    FROM unnest(%(operations)s::text[], %(costs)s::numeric[], %(lines)s::text[], %(evidence_ids)s::uuid[],
+                %(settle_entries)s::uuid[]) AS o (id, cost, lines, evidence_id, entry_id)
     """,
 )
 RECEIPT = """
@@ -136,15 +140,20 @@ def run(url: str, identity: Identity, prefix: str, size: int, count: int, warmup
     The database holds the budget and the price card, as the service's does.
     """
     constants = _constants(identity)
-    batches = [_batch(workload.operation_ids(prefix, number, size), number) for number in range(warmup_count + count)]
+    card = _card(identity)
+    batches = [
+        constants | _batch(card, workload.operations(prefix, number, size), number)
+        for number in range(warmup_count + count)
+    ]
     with psycopg.connect(url) as connection:
         connection.adapters.register_dumper(list, ListBinaryDumper)
-        _open_stripes(connection, constants)
+        connection.execute(STRIPE, constants | {"stripes": [_stripe(number) for number in range(STRIPES)]})
+        connection.commit()
         for batch in batches[:warmup_count]:
-            _write(connection, constants | batch)
+            _write(connection, batch)
         started = time.perf_counter()
         for batch in batches[warmup_count:]:
-            _write(connection, constants | batch)
+            _write(connection, batch)
         return time.perf_counter() - started
 
 
@@ -169,52 +178,8 @@ def _write(connection: Connection, values: dict[str, Any]) -> None:
             connection.commit()
 
 
-def _open_stripes(connection: Connection, constants: dict[str, Any]) -> None:
-    stripes = [_stripe(number) for number in range(STRIPES)]
-    connection.execute(STRIPE, constants | {"stripes": stripes})
-    connection.commit()
-
-
-def _stripe(number: int) -> str:
-    return f"#financial/{workload.PROVIDER}/{workload.MODEL}/{workload.CURRENCY}/{number % STRIPES}"
-
-
-def _batch(operations: list[str], number: int) -> dict[str, Any]:
-    def ids() -> list[uuid.UUID]:
-        # In the order of time, as the service's are: random ones would make the indexes slower here.
-        at = time.time_ns() // 1_000_000 << 80
-        return [uuid.UUID(int=at | 7 << 76 | 2 << 62 | i << 48 | uuid.uuid4().node) for i in range(len(operations))]
-
-    return {
-        "operations": operations,
-        "first": operations[0],
-        "last": operations[-1],
-        "size": len(operations),
-        "stripe": _stripe(number),
-        "reserve_entries": ids(),
-        "settle_entries": ids(),
-        "evidence_ids": ids(),
-    }
-
-
 def _constants(identity: Identity) -> dict[str, Any]:
-    """What all rows have in common. The documents are those that the service writes for the same lifecycle."""
-    rates = tuple(Rate(bucket, STANDARD_TIER, 0, Decimal(price), 1_000_000) for bucket, price in workload.RATES.items())
-    card = PriceCard(
-        identity.tenant, workload.CARD, 1, workload.PROVIDER, workload.MODEL, (), workload.CURRENCY, rates,
-        max_input_tokens=272_000, max_output_tokens=128_000,
-    )  # fmt: skip
-    ceilings = tuple(sorted(workload.CEILINGS.items()))
-    spec = QuoteSpec(
-        QuoteKind.METERED, Decimal(0), card_id=workload.CARD, card_version=1, model=workload.MODEL, ceilings=ceilings
-    )
-    quoted = quote(spec, card, datetime.now(UTC))
-    assert isinstance(quoted, Quote)
-    buckets = tuple(sorted(workload.USAGE.items()))
-    usage = Usage(
-        "PROVIDER_RESPONSE", workload.PROVIDER, workload.MODEL, "", workload.ADAPTER, workload.ADAPTER_REVISION, buckets
-    )
-    lines, _ = price(card, dict(buckets), STANDARD_TIER)
+    """What all rows have in common."""
     return {
         "tenant": identity.tenant,
         "actor": identity.actor,
@@ -224,10 +189,67 @@ def _constants(identity: Identity) -> dict[str, Any]:
         "executor": workload.EXECUTOR,
         "budget": workload.budget_id(0),
         "book": f"{workload.budget_id(0)}#0",
-        "amount": quoted.amount,
-        "cost": sum((line.amount for line in lines), Decimal(0)),
-        "quote": Jsonb(quoted.to_document()),
         "labels": Jsonb(workload.LABELS),
-        "body": Jsonb(usage.content()),
-        "lines": Jsonb([line.to_document() for line in lines]),
     }
+
+
+def _batch(card: PriceCard, operations: dict[int, str], number: int) -> dict[str, Any]:
+    """What differs from row to row: amounts and documents are those that the service writes for the same lifecycle."""
+    names = list(operations.values())
+    quotes = [_quote(card, workload.ceilings(operation)) for operation in operations]
+    usages = [workload.usage(operation) for operation in operations]
+    priced = [price(card, usage, STANDARD_TIER)[0] for usage in usages]
+    amounts = [quoted.amount for quoted in quotes]
+    costs = [sum((line.amount for line in lines), Decimal(0)) for lines in priced]
+    return {
+        "operations": names,
+        "first": names[0],
+        "last": names[-1],
+        "size": len(names),
+        "stripe": _stripe(number),
+        "amounts": amounts,
+        "amount": sum(amounts, Decimal(0)),
+        "costs": costs,
+        "cost": sum(costs, Decimal(0)),
+        "quotes": [json.dumps(quoted.to_document()) for quoted in quotes],
+        "bodies": [json.dumps(_observed(usage).content()) for usage in usages],
+        "lines": [json.dumps([line.to_document() for line in lines]) for lines in priced],
+        "reserve_entries": _ids(len(names)),
+        "settle_entries": _ids(len(names)),
+        "evidence_ids": _ids(len(names)),
+    }
+
+
+def _ids(count: int) -> list[uuid.UUID]:
+    """UUIDs in the order of time, as the service's are: random ones would make the indexes slower here."""
+    at = time.time_ns() // 1_000_000 << 80
+    return [uuid.UUID(int=at | 7 << 76 | 2 << 62 | i << 48 | secrets.randbits(48)) for i in range(count)]
+
+
+def _stripe(number: int) -> str:
+    return f"#financial/{workload.PROVIDER}/{workload.MODEL}/{workload.CURRENCY}/{number % STRIPES}"
+
+
+def _card(identity: Identity) -> PriceCard:
+    rates = tuple(Rate(bucket, STANDARD_TIER, 0, Decimal(price), 1_000_000) for bucket, price in workload.RATES.items())
+    return PriceCard(
+        identity.tenant, workload.CARD, 1, workload.PROVIDER, workload.MODEL, (), workload.CURRENCY, rates,
+        max_input_tokens=272_000, max_output_tokens=128_000,
+    )  # fmt: skip
+
+
+def _quote(card: PriceCard, ceilings: dict[str, int]) -> Quote:
+    spec = QuoteSpec(
+        QuoteKind.METERED, Decimal(0), card_id=card.card_id, card_version=1, model=card.model,
+        ceilings=tuple(sorted(ceilings.items())),
+    )  # fmt: skip
+    quoted = quote(spec, card, datetime.now(UTC))
+    assert isinstance(quoted, Quote), f"the card has a price for {ceilings}"
+    return quoted
+
+
+def _observed(buckets: dict[str, int]) -> Usage:
+    return Usage(
+        "PROVIDER_RESPONSE", workload.PROVIDER, workload.MODEL, "", workload.ADAPTER, workload.ADAPTER_REVISION,
+        tuple(sorted(buckets.items())),
+    )  # fmt: skip

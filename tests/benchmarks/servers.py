@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.benchmarks.load import Job, Load
 
 ROOT = Path(__file__).parents[2]
-SERVE="import asyncio\nfrom ledger.service.server import serve\nfrom ledger import settings,logs\nl=settings.load()\nasyncio.run(serve(l,l.database_url.get_secret_value()))"
+SERVE = "import asyncio\nfrom ledger.service.server import serve\nfrom ledger import settings,logs\nl=settings.load()\nasyncio.run(serve(l,l.database_url.get_secret_value()))"
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.1

@@ -24,7 +24,10 @@ def make(databases: Databases, tokens_file: Path, budgets: int) -> str:
         tokens.add(tokens_file, tenant=who.tenant, actor=who.actor, role=who.role, now=datetime.now(UTC))
         for who in (GATEWAY, ADMIN)
     )
-    with servers(databases.migrated(TEMPLATE), tokens_file) as (server,), grpc.insecure_channel(server.target) as channel:
+    with (
+        servers(databases.migrated(TEMPLATE), tokens_file) as (server,),
+        grpc.insecure_channel(server.target) as channel,
+    ):
         metadata = (("authorization", f"Bearer {admin}"),)
         PriceServiceStub(channel).PutPriceCard(workload.put_price_card(), metadata=metadata)
         create = BudgetServiceStub(channel).CreateBudget

@@ -12,6 +12,7 @@ from tests.benchmarks.load import Job
 from tests.benchmarks.postgres import Databases
 from tests.benchmarks.servers import Server, call, servers
 from tests.benchmarks.setting import GATEWAY, TEMPLATE
+
 mismatches = lambda url: 0
 
 

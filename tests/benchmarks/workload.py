@@ -8,9 +8,6 @@ from ledger.v1 import budget_pb2, hold_pb2, price_pb2
 CURRENCY = "USD"
 PROVIDER, MODEL, CARD = "openai", "gpt-5", "openai/gpt-5"
 RATES = {"input_tokens": "1.25", "cache_read_tokens": "0.125", "output_tokens": "10"}
-CEILINGS = {"input_tokens": 20_000, "output_tokens": 4_000}
-# As a chat completion reports it: 17 856 prompt tokens, 6 144 of them cached, and 1 037 completion tokens.
-USAGE = {"input_tokens": 11_712, "cache_read_tokens": 6_144, "output_tokens": 1_037}
 LABELS = {"cost_centre": "support", "project": "assistant"}
 ADAPTER, ADAPTER_REVISION, EXECUTOR = "gateway", "7", "gateway-1"
 LIMIT = "1000000000"
@@ -41,13 +38,29 @@ def put_price_card() -> price_pb2.PutPriceCardRequest:
     return price_pb2.PutPriceCardRequest(idempotency_key="put-card", card=card)
 
 
-def reserve(operation_id: str, budget: int) -> hold_pb2.ReserveRequest:
+def ceilings(number: int) -> dict[str, int]:
+    """The ceilings of an operation's quote. As in life, hardly two are equal, so nothing is gained by remembering one."""
+    return {"input_tokens": 2_000 + 23 * (number % 9_973), "output_tokens": 4_000}
+
+
+def usage(number: int) -> dict[str, int]:
+    """What the provider reports: a prompt below its ceiling, half of it cached in steps of 128, and the completion."""
+    prompt = ceilings(number)["input_tokens"] - number % 1_499
+    cached = prompt // 256 * 128
+    return {
+        "input_tokens": prompt - cached,
+        "cache_read_tokens": cached,
+        "output_tokens": 100 + 31 * (number % 113),
+    }
+
+
+def reserve(number: int, operation_id: str, budget: int) -> hold_pb2.ReserveRequest:
     return hold_pb2.ReserveRequest(
         idempotency_key=operation_id,
         operation_id=operation_id,
         budget_ids=[budget_id(budget)],
         quote=hold_pb2.QuoteSpec(
-            metered=hold_pb2.MeteredQuote(card_id=CARD, card_version=1, model=MODEL, ceilings=CEILINGS)
+            metered=hold_pb2.MeteredQuote(card_id=CARD, card_version=1, model=MODEL, ceilings=ceilings(number))
         ),
         labels=LABELS,
     )
@@ -61,7 +74,7 @@ def begin_dispatch(operation_id: str) -> hold_pb2.BeginDispatchRequest:
     )
 
 
-def resolve(operation_id: str) -> hold_pb2.ResolveRequest:
+def resolve(number: int, operation_id: str) -> hold_pb2.ResolveRequest:
     return hold_pb2.ResolveRequest(
         idempotency_key=operation_id,
         operation_id=operation_id,
@@ -72,22 +85,26 @@ def resolve(operation_id: str) -> hold_pb2.ResolveRequest:
             adapter=ADAPTER,
             adapter_revision=ADAPTER_REVISION,
             provider_receipt=f"resp-{operation_id}",
-            buckets=hold_pb2.BucketUsage(quantities=USAGE),
+            buckets=hold_pb2.BucketUsage(quantities=usage(number)),
         ),
     )
 
 
-def batches(operation_ids: list[str]) -> list[hold_pb2.BatchExecuteRequest]:
-    """The three calls that take a batch of operations, all of budget 0, through their lives."""
+def operations(prefix: str, batch: int, size: int) -> dict[int, str]:
+    """The operations of a batch, in their order: their numbers and names."""
+    return {number: operation_id(prefix, number) for number in range(batch * size, (batch + 1) * size)}
+
+
+def operation_id(prefix: str, number: int) -> str:
+    return f"{prefix}-{number:08d}"
+
+
+def batches(operations: dict[int, str]) -> list[hold_pb2.BatchExecuteRequest]:
+    """The three calls that take operations, all of budget 0, through their lives."""
     command = hold_pb2.Command
     steps = (
-        [command(reserve=reserve(name, 0)) for name in operation_ids],
-        [command(begin_dispatch=begin_dispatch(name)) for name in operation_ids],
-        [command(resolve=resolve(name)) for name in operation_ids],
+        [command(reserve=reserve(number, name, 0)) for number, name in operations.items()],
+        [command(begin_dispatch=begin_dispatch(name)) for name in operations.values()],
+        [command(resolve=resolve(number, name)) for number, name in operations.items()],
     )
     return [hold_pb2.BatchExecuteRequest(commands=commands) for commands in steps]
-
-
-def operation_ids(prefix: str, batch: int, size: int) -> list[str]:
-    """The names of a batch's operations, in their order."""
-    return [f"{prefix}-{batch:05d}-{number:05d}" for number in range(size)]
