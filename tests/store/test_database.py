@@ -18,6 +18,7 @@ from ledger.domain.batch import Decision
 from ledger.domain.commands import CreateBudget
 from ledger.domain.decide import decide
 from ledger.domain.model import Account
+from ledger.domain.needs import financial_book
 from ledger.store.database import Database, memory_of
 from ledger.store.load import load
 from ledger.store.pipeline import StaleRow
@@ -216,7 +217,7 @@ def test_reserves_of_one_operation_at_the_same_time(database: Database) -> None:
 
 # --- what a process remembers ---------------------------------------------------------------------------------------
 
-STRIPE = (T, "#financial/stripe/refund/USD/0")
+STRIPE = (T, financial_book(s.hold(), 0).book_id)
 
 
 def test_opened_book_is_remembered_only_once_it_is_committed(database: Database) -> None:
