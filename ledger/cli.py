@@ -52,7 +52,8 @@ examples:
                                                        on yours: run `spend-ledger migrate` before each new version
   spend-ledger serve --listen 127.0.0.1:0              on a free port; the log line "listening" names it
 
-settings (SPEND_LEDGER_…, with their defaults):
+settings (SPEND_LEDGER_…, with their defaults), and SPEND_LEDGER_POSTGRES=installed|wheel, the programs that our own PostgreSQL
+is run from (the system's, else the wheel's):
 """
 MIGRATE_EPILOG = """
 examples:

@@ -1,4 +1,7 @@
-"""What an operator can set, all by environment variables. `load()` reads them; nothing else looks at the environment."""
+"""What an operator can set, by environment variables. `load()` reads them.
+
+One more variable, SPEND_LEDGER_POSTGRES, is read by the launcher of our own PostgreSQL: see ledger.store.binaries.
+"""
 
 import os
 from pathlib import Path

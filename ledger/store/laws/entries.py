@@ -34,13 +34,15 @@ ENTRIES = (
         "Every entry has postings; one that is about an operation has a hold of its currency.",
         """
         SELECT CASE
-            WHEN NOT EXISTS (SELECT FROM posting p WHERE p.tenant = e.tenant AND p.entry_id = e.entry_id)
+            WHEN p.entry_id IS NULL
                 THEN format('entry %s of %s has no postings', e.entry_id, e.tenant)
             WHEN e.operation_id IS NOT NULL AND h.currency IS DISTINCT FROM e.currency
                 THEN format('entry %s of %s is in %s, the hold of operation %s in %s',
                     e.entry_id, e.tenant, e.currency, e.operation_id, coalesce(h.currency, 'none: it is not there'))
             END
-        FROM entry e LEFT JOIN hold h USING (tenant, operation_id)
+        FROM entry e
+        LEFT JOIN (SELECT DISTINCT tenant, entry_id FROM posting) p USING (tenant, entry_id)
+        LEFT JOIN hold h ON (h.tenant, h.operation_id) = (e.tenant, e.operation_id)
         """,
     ),
 )

@@ -74,14 +74,15 @@ HOLDS = (
             WHEN levels.currencies <> ARRAY[currency]
                 THEN format('the hold of operation %s of %s is in %s, its books in %s',
                     operation_id, tenant, currency, levels.currencies)
-            WHEN levels.number <> cardinality(books)
+            WHEN coalesce(levels.number, 0) <> cardinality(books)
                 THEN format('the path of operation %s of %s has %s books, of which %s are there',
-                    operation_id, tenant, cardinality(books), levels.number)
+                    operation_id, tenant, cardinality(books), coalesce(levels.number, 0))
             END
-        FROM hold h CROSS JOIN LATERAL (
-            SELECT array_agg(DISTINCT b.currency) AS currencies, count(*) AS number
-            FROM book b WHERE b.tenant = h.tenant AND b.book_id = ANY (h.books)
-        ) levels
+        FROM hold LEFT JOIN (
+            SELECT h.tenant, h.operation_id, array_agg(DISTINCT b.currency) AS currencies, count(DISTINCT b.book_id) AS number
+            FROM hold h CROSS JOIN unnest(h.books) AS level JOIN book b ON (b.tenant, b.book_id) = (h.tenant, level)
+            GROUP BY h.tenant, h.operation_id
+        ) levels USING (tenant, operation_id)
         """,
     ),
     Law(

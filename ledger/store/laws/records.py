@@ -36,10 +36,11 @@ RECORDS = (
         "6.2",
         "Every hold has the receipt of the command that made it.",
         """
-        SELECT CASE WHEN NOT EXISTS (SELECT FROM receipt r WHERE r.tenant = h.tenant AND r.actor = h.actor
-                AND r.command = 'Reserve' AND r.resource = h.operation_id AND r.outcome = 'OK' AND r.fingerprint = h.fingerprint)
+        SELECT CASE WHEN r.resource IS NULL
             THEN format('the hold of operation %s of %s has no receipt of its reserve', h.operation_id, h.tenant) END
-        FROM hold h
+        FROM hold h LEFT JOIN (
+            SELECT DISTINCT tenant, actor, resource, fingerprint FROM receipt WHERE command = 'Reserve' AND outcome = 'OK'
+        ) r ON (r.tenant, r.actor, r.resource, r.fingerprint) = (h.tenant, h.actor, h.operation_id, h.fingerprint)
         """,
     ),
     Law(
