@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.domain.evidence import reprice, resolution_digest
+from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.model import Hold
 from ledger.domain.money import ZERO, plain, round_line
 from ledger.domain.quotes import PriceCard, QuoteKind
@@ -64,8 +64,7 @@ def _tier(stored: StoredResolution) -> str:
     if stored.kind is ResolutionKind.NEVER_DISPATCHED:
         return ""
     body: Mapping[str, Any] = stored.body or {}
-    served = body.get("tier") if stored.kind is ResolutionKind.USAGE else None
-    return served or stored.hold.quote.service_tier
+    return priced_tier(stored.hold.quote, body.get("tier", "") if stored.kind is ResolutionKind.USAGE else "")
 
 
 def _name(stored: StoredResolution) -> str:
