@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.model import Hold
-from ledger.domain.money import ZERO, may_be_most_of, plain
+from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import GROUP_OF_BUCKET, PriceCard, QuoteKind
 from ledger.domain.states import ResolutionKind
 from ledger.store.laws import StoredResolution
@@ -33,8 +33,8 @@ def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
     buckets = Counter(GROUP_OF_BUCKET.values())
     if not all(may_be_most_of(q.amount, q.quantity, q.rate, q.per, buckets[q.group]) for q in quote.lines):
         return f"{name} has a line that is not its quantity at its rate"
-    total = sum((line.amount for line in quote.lines), ZERO)
-    return None if total == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(total)}"
+    lines = total(line.amount for line in quote.lines)
+    return None if lines == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(lines)}"
 
 
 def price_fault(stored: StoredResolution) -> str | None:
@@ -48,7 +48,7 @@ def price_fault(stored: StoredResolution) -> str | None:
         return f"{_name(stored)} has evidence that cannot be priced"
     if amount != stored.amount:
         return f"{_name(stored)} is {plain(stored.amount)}, priced again it is {plain(amount)}"
-    lines = sum((line.amount for line in stored.lines), ZERO)
+    lines = total(line.amount for line in stored.lines)
     if stored.lines and lines != amount:
         return f"{_name(stored)} is {plain(amount)}, its lines come to {plain(lines)}"
     return None
