@@ -55,9 +55,8 @@ def price_fault(stored: StoredResolution) -> str | None:
 
 
 def digest_fault(stored: StoredResolution) -> str | None:
-    computed = resolution_digest(
-        stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), stored.lines
-    )
+    lines = [line.to_document() for line in stored.lines]
+    computed = resolution_digest(stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), lines)
     return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
 
 

@@ -4,7 +4,7 @@ An appraisal is pure arithmetic over the hold's quote, the pinned price card and
 for a first resolution, for a replay, and by an auditor who reprices the books.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -195,9 +195,12 @@ def resolution_digest(
     attempt: int,
     amount: Decimal,
     service_tier: str = "",
-    lines: tuple[Line, ...] = (),
+    lines: Iterable[Mapping[str, str]] = (),
 ) -> bytes:
-    """The identity of a resolution: equal for the same fact, whoever saw it, when and in whatever response."""
+    """The identity of a resolution: equal for the same fact, whoever saw it, when and in whatever response.
+
+    `lines` are the documents of its priced lines, sorted by bucket, as the resolution keeps them.
+    """
     return digest(
         "resolution",
         1,
@@ -210,10 +213,7 @@ def resolution_digest(
             "provider": hold.quote.provider,
             "sku": hold.quote.model,
             "tier": service_tier,
-            "lines": [
-                [bucket, str(quantity), plain(rate), str(per), plain(line_amount)]
-                for bucket, quantity, rate, per, line_amount in lines
-            ],
+            "lines": [[line["bucket"], line["quantity"], line["rate"], line["per"], line["amount"]] for line in lines],
             "amount": plain(amount),
             "currency": hold.currency,
         },

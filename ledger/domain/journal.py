@@ -62,7 +62,10 @@ Move: TypeAlias = tuple[OpenBook, Account, Decimal]
 
 def give(book: OpenBook, amount: Decimal) -> list[Move]:
     """Credits that give an amount back: DEFICIT is repaid first, the rest becomes AVAILABLE."""
-    repaid = min(book.balances[DEFICIT], amount)
+    deficit = book.balances[DEFICIT]
+    if not deficit:
+        return [(book, AVAILABLE, -amount)]
+    repaid = min(deficit, amount)
     return [(book, DEFICIT, -repaid), (book, AVAILABLE, repaid - amount)]
 
 
