@@ -99,7 +99,7 @@ def test_financial_book_is_opened_when_it_is_first_needed(database: Database) ->
     command = s.settle()
     with database.transaction() as connection:
         loaded, _ = load(connection, [command], 3, uuid4)
-        assert loaded.books == {(T, "#financial/stripe/refund/USD/3"): new}
+        assert loaded.books == {(T, "#financial/stripe#refund#USD#3"): new}
         connection.commit()
     after = replace(new, version=2, expense=Decimal("2.25"), payable=Decimal("2.25"))
     s.write(database, Decision(books={(T, after.book_id): after}), loaded)
