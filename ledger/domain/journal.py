@@ -117,7 +117,10 @@ class Journal:
         postings = self._decision.postings
         for book, account, amount in lines:
             book.version += 1
-            book.balances[account] += amount if account in DEBIT_NORMAL else -amount
+            if account in DEBIT_NORMAL:
+                book.balances[account] += amount
+            else:
+                book.balances[account] -= amount
             postings.append(Posting(tenant, book.book.book_id, book.version, entry_id, account, amount))
         self._decision.entries.append(
             Entry(tenant, entry_id, kind, currency, now, effective_at or now, now.date(), operation_id, actor)
