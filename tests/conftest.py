@@ -1,5 +1,6 @@
 """A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
 
+import os
 import shutil
 import tempfile
 import uuid
@@ -14,6 +15,9 @@ from sqlalchemy import make_url
 from ledger.store.database import Database
 from ledger.store.migrate import migrate
 from ledger.store.postgres import LocalPostgres
+
+# Tests start processes while calls are under way. With its own handlers at a fork gRPC brings the child down before it can exec.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 
 @pytest.fixture(scope="session")
