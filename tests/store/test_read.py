@@ -176,8 +176,8 @@ def test_entries_come_oldest_first_with_postings_and_labels(ledger: Ledger, data
         lines = [(line.book_id, line.account.value, line.amount) for line in about[1].postings]
         a_level = [("HELD", Decimal(5)), ("SPENT", Decimal("-4.5")), ("AVAILABLE", Decimal("-0.5"))]
         assert lines == [
-            ("#financial/psp//USD/0", "EXPENSE", Decimal("4.5")),
-            ("#financial/psp//USD/0", "PAYABLE", Decimal("-4.5")),
+            ("#financial/psp##USD#0", "EXPENSE", Decimal("4.5")),
+            ("#financial/psp##USD#0", "PAYABLE", Decimal("-4.5")),
             *(("key#0", account, amount) for account, amount in a_level),
             *(("org#0", account, amount) for account, amount in a_level),
             *(("team#0", account, amount) for account, amount in a_level),
@@ -233,7 +233,7 @@ def test_balances(ledger: Ledger, database: Database) -> None:
         assert held is not None
         assert (plain(held.amount), held.currency) == ("5", "USD")
         assert read.balance(connection, "acme", Account.HELD, budget_id="none") is None
-        assert read.balance(connection, "acme", Account.HELD, budget_id="#financial/psp//USD/0") is None
+        assert read.balance(connection, "acme", Account.HELD, budget_id="#financial/psp##USD#0") is None
 
 
 def test_what_time_has_done_something_to_is_due(database: Database) -> None:
