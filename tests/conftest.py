@@ -1,5 +1,7 @@
 """A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
 
+import asyncio
+import inspect
 import shutil
 import tempfile
 import uuid
@@ -70,3 +72,13 @@ def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url, pool_size=4)
     yield opened
     opened.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

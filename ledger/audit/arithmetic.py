@@ -4,22 +4,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.domain.evidence import reprice, resolution_digest
-from ledger.domain.model import Hold
 from ledger.domain.money import ZERO, plain, round_line
-from ledger.domain.quotes import PriceCard, QuoteKind
+from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
-from ledger.store.laws import StoredResolution
+from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 
 
-def card_fault(stored: tuple[PriceCard, bytes]) -> str | None:
-    card, digest = stored
-    if card.digest == digest:
+def card_fault(stored: StoredCard | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
+    card = stored.card
+    if card.digest == stored.digest:
         return None
     return f"version {card.version} of price card {card.card_id} of {card.tenant} has another digest than its content"
 
 
-def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
-    """A FIXED quote is its amount. A METERED one is its lines, each rounded once, at the rates of its card."""
+def quote_fault(stored: StoredQuote | Unreadable) -> str | None:
+    """A FIXED quote is its amount. A METERED one is its lines, each rounded once, pinned to the card that they are from."""
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     hold, card_digest = stored
     quote = hold.quote
     if quote.kind is QuoteKind.FIXED:
@@ -35,15 +38,18 @@ def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
     return None if total == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(total)}"
 
 
-def price_fault(stored: StoredResolution) -> str | None:
+def price_fault(stored: StoredResolution | Unreadable) -> str | None:
+    """The amount of a resolution on usage is what the rules make of the stored quote, card and usage."""
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     if stored.kind is not ResolutionKind.USAGE:
         return None
     if stored.body is None:
         return f"{_name(stored)} has no evidence to be priced from"
     try:
         amount = reprice(stored.hold.quote, stored.card, stored.body)
-    except (KeyError, ValueError, ArithmeticError):
-        return f"{_name(stored)} has evidence that cannot be priced"
+    except (LookupError, ValueError, TypeError, ArithmeticError):
+        return f"{_name(stored)} cannot be priced from its card and its evidence"
     if amount != stored.amount:
         return f"{_name(stored)} is {plain(stored.amount)}, priced again it is {plain(amount)}"
     lines = sum((line.amount for line in stored.lines), ZERO)
@@ -52,7 +58,9 @@ def price_fault(stored: StoredResolution) -> str | None:
     return None
 
 
-def digest_fault(stored: StoredResolution) -> str | None:
+def digest_fault(stored: StoredResolution | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     computed = resolution_digest(
         stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), stored.lines
     )
@@ -64,9 +72,13 @@ def _tier(stored: StoredResolution) -> str:
     if stored.kind is ResolutionKind.NEVER_DISPATCHED:
         return ""
     body: Mapping[str, Any] = stored.body or {}
-    served = body.get("tier") if stored.kind is ResolutionKind.USAGE else None
+    served: str = body.get("tier", "") if stored.kind is ResolutionKind.USAGE else ""
     return served or stored.hold.quote.service_tier
 
 
 def _name(stored: StoredResolution) -> str:
     return f"revision {stored.revision} of operation {stored.hold.operation_id} of {stored.hold.tenant}"
+
+
+def _unreadable(stored: Unreadable) -> str:
+    return f"{stored.name} cannot be read"
