@@ -1,5 +1,7 @@
 """A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
 
+import asyncio
+import inspect
 import os
 import shutil
 import tempfile
@@ -22,11 +24,11 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The URL of a server's own database, as its superuser."""
+    """The URL of a server's maintenance database, as its superuser."""
     # Not pytest's folder: its parents are closed to other users, so a server that drops root could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
     with LocalPostgres(folder) as server:
-        yield server.url
+        yield database_at(server.url, "postgres")
     shutil.rmtree(folder)
 
 
@@ -74,3 +76,13 @@ def database(database_url: str) -> Iterator[Database]:
     opened = Database(database_url, pool_size=4)
     yield opened
     opened.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

@@ -9,18 +9,22 @@ from ledger.domain.model import Hold
 from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import GROUP_OF_BUCKET, PriceCard, QuoteKind
 from ledger.domain.states import ResolutionKind
-from ledger.store.laws import StoredResolution
+from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 
 
-def card_fault(stored: tuple[PriceCard, bytes]) -> str | None:
-    card, digest = stored
-    if card.digest == digest:
+def card_fault(stored: StoredCard | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
+    card = stored.card
+    if card.digest == stored.digest:
         return None
     return f"version {card.version} of price card {card.card_id} of {card.tenant} has another digest than its content"
 
 
-def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
+def quote_fault(stored: StoredQuote | Unreadable) -> str | None:
     """A FIXED quote is its amount. A METERED one is its lines, each the most that its group can come to at the rate it names."""
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     hold, card_digest = stored
     quote = hold.quote
     if quote.kind is QuoteKind.FIXED:
@@ -37,15 +41,18 @@ def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
     return None if lines == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(lines)}"
 
 
-def price_fault(stored: StoredResolution) -> str | None:
+def price_fault(stored: StoredResolution | Unreadable) -> str | None:
+    """The amount of a resolution on usage is what the rules make of the stored quote, card and usage."""
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     if stored.kind is not ResolutionKind.USAGE:
         return None
     if stored.body is None:
         return f"{_name(stored)} has no evidence to be priced from"
     try:
         amount = reprice(stored.hold.quote, stored.card, stored.body)
-    except (KeyError, ValueError, ArithmeticError):
-        return f"{_name(stored)} has evidence that cannot be priced"
+    except (LookupError, ValueError, TypeError, ArithmeticError):
+        return f"{_name(stored)} cannot be priced from its card and its evidence"
     if amount != stored.amount:
         return f"{_name(stored)} is {plain(stored.amount)}, priced again it is {plain(amount)}"
     lines = total(line.amount for line in stored.lines)
@@ -54,7 +61,9 @@ def price_fault(stored: StoredResolution) -> str | None:
     return None
 
 
-def digest_fault(stored: StoredResolution) -> str | None:
+def digest_fault(stored: StoredResolution | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
     lines = [line.to_document() for line in stored.lines]
     computed = resolution_digest(stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), lines)
     return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
@@ -70,3 +79,7 @@ def _tier(stored: StoredResolution) -> str:
 
 def _name(stored: StoredResolution) -> str:
     return f"revision {stored.revision} of operation {stored.hold.operation_id} of {stored.hold.tenant}"
+
+
+def _unreadable(stored: Unreadable) -> str:
+    return f"{stored.name} cannot be read"

@@ -83,7 +83,7 @@ class Story:
         await self._end(call, seen, "executed", 1, "SETTLED", ANTHROPIC_COST)
 
     async def lost_reply(self) -> None:
-        call = self._call("lost-reply", replies.OPENAI_MODEL, mode=Mode.DELAYED, patience=0.3)
+        call = self._call("lost-reply", replies.OPENAI_MODEL, mode=Mode.DELAYED, patience=1.0)
         self.tell(
             "lost-reply",
             "The answer does not come in time, and the provider may have charged for it: the outcome is unknown, the "

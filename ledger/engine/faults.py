@@ -108,6 +108,10 @@ def too_late() -> Outcome:
     return refused(Reason.DEADLINE_PASSED, "The deadline passed before the request was begun; nothing was done.")
 
 
+def stopping() -> Outcome:
+    return refused(Reason.STORE_UNAVAILABLE, "This server is being stopped; nothing was done. Ask again, of another.")
+
+
 def throttled() -> Outcome:
     return refused(Reason.THROTTLED, "Too many requests at once; nothing was done. Ask again after a pause.")
 

@@ -111,6 +111,10 @@ class Gathering:
             self._changed.notify_all()
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def waiting(self) -> int:
         """How many steps are lined up and not begun."""
         return self._waiting

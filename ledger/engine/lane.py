@@ -68,7 +68,7 @@ class Engine:
         future: asyncio.Future[None] = self._loop.create_future()
         call = _Waited(commands, monotonic_deadline(seconds), future)
         if not self._gathering.put(call):
-            return [faults.throttled()] * len(commands)
+            return [faults.stopping() if self._gathering.closed else faults.throttled()] * len(commands)
         try:
             await future
         except asyncio.CancelledError:

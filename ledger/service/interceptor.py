@@ -55,8 +55,14 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._directory = directory
         self._limit = limit
         self._open_calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._public = OPEN | REFLECTION if reflection else OPEN
         self._wrapped: dict[str, Handler] = {}
+
+    async def idle(self) -> None:
+        """Waits until no call is in progress. The streams of health and reflection are not counted."""
+        await self._idle.wait()
 
     async def intercept_service(
         self,
@@ -77,36 +83,23 @@ class Boundary(grpc.aio.ServerInterceptor):
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
         answer = cast(_Method, handler.unary_unary)
-        lookup = self._directory.lookup
-        allowed = ROLES[method]
 
         async def bounded(request: Any, context: Context) -> Any:
             started = time.perf_counter()
             who: Caller | None = None
-            self._open_calls += 1
+            self._begin()
             try:
-                if self._open_calls > self._limit:
-                    raise Refused(_THROTTLED)
-                token = _token(context)
-                who = None if token is None else lookup(token)
-                if who is None:
-                    raise Refused(_UNAUTHENTICATED)
-                if who.role not in allowed:
-                    raise Refused(denied(method, who) or _INTERNAL)
-                if request is _UNREADABLE:
-                    raise Refused(_MALFORMED)
-                _caller.set(who)
+                who = self._known(context)
+                self._admit(method, who, request)
                 response = await answer(request, context)
             except (Refused, InvalidField) as refused:
                 _told(method, who, refused.refusal, started)
                 await abort(context, refused.refusal)
-            except asyncio.CancelledError:
-                raise
             except Exception:
-                log.exception("%s failed", method, extra=_facts(method, who, Reason.INTERNAL, started))
+                log.exception("failed", extra=_facts(method, who, Reason.INTERNAL, started))
                 await abort(context, _INTERNAL)
             finally:
-                self._open_calls -= 1
+                self._end()
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("answered", extra=_facts(method, who, None, started))
             return response
@@ -116,6 +109,34 @@ class Boundary(grpc.aio.ServerInterceptor):
             request_deserializer=_lenient(handler.request_deserializer),
             response_serializer=handler.response_serializer,
         )
+
+    def _begin(self) -> None:
+        self._open_calls += 1
+        self._idle.clear()
+
+    def _end(self) -> None:
+        self._open_calls -= 1
+        if not self._open_calls:
+            self._idle.set()
+
+    def _known(self, context: Context) -> Caller:
+        """Who calls. Raises Refused if nobody knows, or if there are too many calls to look."""
+        if self._open_calls > self._limit:
+            raise Refused(_THROTTLED)
+        token = _token(context)
+        who = None if token is None else self._directory.lookup(token)
+        if who is None:
+            raise Refused(_UNAUTHENTICATED)
+        return who
+
+    def _admit(self, method: str, who: Caller, request: object) -> None:
+        """Lets the call in. The role comes before the content: who may not call learns nothing about fields."""
+        refusal = denied(method, who)
+        if refusal is not None:
+            raise Refused(refusal)
+        if request is _UNREADABLE:
+            raise Refused(_MALFORMED)
+        _caller.set(who)
 
 
 async def _nobody(_request: bytes, context: Context) -> bytes:

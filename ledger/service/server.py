@@ -1,6 +1,7 @@
 """The server: listens once the database is known to be fit, says whether it is serving, and drains before it ends."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ SERVICES = tuple(
         (journal_pb2, "JournalService"),
     )
 )
+# How long an answer may take from its handler to the wire.
+_WRITING_SECONDS = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -66,13 +69,14 @@ class Server:
         self._workers = workers(self._engine, self._reader)
         self._health = health.aio.HealthServicer()
         self._grpc: grpc.aio.Server | None = None
+        self._boundary: Boundary | None = None
         self.address = ""
 
     async def start(self) -> None:
         """Raises UnfitDatabase or OSError, with nothing listening, if the server cannot serve."""
         settings = self._settings
         await asyncio.to_thread(self._verify)
-        boundary = Boundary(
+        self._boundary = boundary = Boundary(
             Tokens.load(settings.tokens_file), reflection=settings.reflection, limit=settings.max_concurrent_rpcs
         )
         self._grpc = server = grpc.aio.server(interceptors=(boundary,), options=_options(settings))
@@ -99,8 +103,8 @@ class Server:
         grace = self._settings.drain_seconds
         for worker in self._workers:
             await worker.stop()
-        if self._grpc is not None:
-            await self._grpc.stop(grace)
+        if self._grpc is not None and self._boundary is not None:
+            await _stop(self._grpc, self._boundary, grace)
         if not await self._engine.stop(grace):
             log.error("stopped with commands undone; their callers may ask again with the same keys")
         await asyncio.to_thread(self._reader.close)
@@ -122,6 +126,16 @@ class Server:
             raise OSError(
                 f"Cannot listen on {settings.listen}: is the port taken, is the address this machine's?"
             ) from error
+
+
+async def _stop(server: grpc.aio.Server, boundary: Boundary, grace: float) -> None:
+    """Takes no new calls, and waits for those in progress. The streams of health watchers would go on for ever: they are cut."""
+    stopping = asyncio.create_task(server.stop(grace))
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(boundary.idle(), grace)
+        await asyncio.sleep(_WRITING_SECONDS)
+    await server.stop(None)
+    await stopping
 
 
 async def serve(settings: Settings, database_url: str, workers: Workers = lambda _engine, _reader: ()) -> None:

@@ -1,6 +1,6 @@
 """Writing what was decided: one statement per kind of row, all in one round trip. The commit is the caller's."""
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from psycopg import Cursor
 from sqlalchemy import Connection
@@ -19,6 +19,9 @@ _CHANGING_HOLD = (
 _CHANGING_BOOK = ("floor", "closed", "version", *t.BALANCES)
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
 _book_change = attrgetter("tenant", "book_id", "budget_id", "provider", *_CHANGING_BOOK)
+
+_receipt_key = itemgetter(0, 1, 2, 3)
+_budget_key = itemgetter(0, 1)
 
 NEW_BUDGETS = append(t.budget)
 NEW_BOOKS = append(t.book)
@@ -44,19 +47,20 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
     taken, or a law). After either nothing of the batch is saved, and the transaction must be rolled back.
     """
     d = decision
-    holds = [(hold, key in loaded.holds) for key, hold in d.holds.items()]
-    books = [(book, key in loaded.books) for key, book in d.books.items()]
+    # New rows go in by the order of their keys: two batches with the same keys wait for each other then, and never crosswise.
+    holds = [(d.holds[key], key in loaded.holds) for key in sorted(d.holds)]
+    books = [(d.books[key], key in loaded.books) for key in sorted(d.books)]
     changed_holds = [_hold_change(hold) for hold, known in holds if known]
     changed_books = [_book_change(book) for book, known in books if known]
     with pipeline(connection) as p:
-        p.send(NEW_BUDGETS, list(map(rows.budget_row, d.budgets)))
+        p.send(NEW_BUDGETS, sorted(map(rows.budget_row, d.budgets), key=_budget_key))
         p.send(NEW_BOOKS, [rows.book_row(book) for book, known in books if not known])
         books_written = p.send(CHANGED_BOOKS, changed_books)
         p.send(NEW_HOLDS, [rows.hold_row(hold) for hold, known in holds if not known])
         holds_written = p.send(CHANGED_HOLDS, changed_holds)
         p.send(NEW_ENTRIES, d.entries)
         p.send(NEW_POSTINGS, d.postings)
-        p.send(NEW_RECEIPTS, d.receipts)
+        p.send(NEW_RECEIPTS, sorted(d.receipts, key=_receipt_key))
         p.send(NEW_EVIDENCE, list(map(rows.evidence_row, d.evidence)))
         p.send(NEW_RESOLUTIONS, d.resolutions)
         p.send(NEW_INCIDENTS, d.incidents)

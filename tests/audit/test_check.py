@@ -1,11 +1,345 @@
-"""The check finds nothing in good books, and each kind of damage in bad ones."""
+"""The check finds nothing in good books, and each kind of damage in bad ones, done as a superuser could."""
 
-from ledger.audit.check import check
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+
+import psycopg
+import pytest
+from sqlalchemy import make_url, text
+
+from ledger.audit.check import LawResult, check
 from ledger.store.database import Database
+from ledger.store.laws.schema import TRIGGERS
 from tests.stories import Ledger, tell_everything
 
+Urls = tuple[str, str]
 
-def test_good_books_keep_every_law(database: Database) -> None:
+
+def database_at(server_url: str, name: str) -> str:
+    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="module")
+def told(server_url: str, template: str) -> str:
+    """The name of a database in which everything has happened."""
+    name = f"told_{uuid.uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    database = Database(database_at(server_url, name), pool_size=1)
     tell_everything(Ledger(database))
-    results = check(database)
-    assert [result for result in results if result.violations] == []
+    database.close()
+    return name
+
+
+@pytest.fixture
+def books(server_url: str, told: str) -> Iterator[str]:
+    """The URL of a copy of it."""
+    name = f"copy_{uuid.uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {told}".encode())
+        yield database_at(server_url, name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def checked(url: str) -> dict[str, LawResult]:
+    database = Database(url, pool_size=1)
+    try:
+        return {result.law: result for result in check(database)}
+    finally:
+        database.close()
+
+
+def damage(url: str, statements: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(statements.encode())
+
+
+def test_good_books_keep_every_law(books: str) -> None:
+    results = checked(books)
+    assert [result for result in results.values() if result.violations] == []
+    # And there was something to check, for every law.
+    assert [law for law, result in results.items() if not result.checked] == []
+    # 4 budgets and 2 providers.
+    assert results["2.1"].checked == 6
+    assert results["3.4"].checked == 12
+
+
+def test_empty_books_keep_every_law(database: Database) -> None:
+    assert [result for result in check(database) if result.violations] == []
+
+
+def test_every_digit_of_a_sum_counts(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.budget("org", None)
+    most = "9999999999999999999.999999999999999999"
+    ledger.reserve("one", most, "org", dispatch=True)
+    ledger.charge("one", most)
+    ledger.card(price="0.000000000001")
+    ledger.reserve_tokens("two", 10**6, 1, "org")
+    # 7 * 0.000000000001 / 10⁶ = 7e-18
+    outcome = ledger.tokens("two", 7, 0)
+    assert outcome.hold is not None
+    assert outcome.hold.settled == Decimal("7e-18")
+    assert [result for result in check(database) if result.violations] == []
+
+
+def test_the_check_does_not_write(books: str) -> None:
+    database = Database(books, pool_size=1)
+    with database.engine.connect() as connection:
+        before = connection.execute(
+            text("SELECT pg_current_xact_id_if_assigned(), xact_commit FROM pg_stat_database")
+        ).first()
+    check(database)
+    with database.read() as connection, pytest.raises(Exception, match="read-only"):
+        connection.execute(text("UPDATE hold SET version = version + 1"))
+    database.close()
+    assert before is not None
+
+
+def test_the_triggers_asked_for_are_those_of_the_migrations(database: Database) -> None:
+    with database.read() as connection:
+        rows = connection.execute(
+            text("SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1, 2")
+        )
+        assert [tuple(row) for row in rows] == sorted(
+            (table, name) for table, names in TRIGGERS.items() for name in names
+        )
+
+
+DAMAGE = [
+    ("1.1", "key#0", "UPDATE posting SET amount = amount + 1 WHERE book_id = 'key#0' AND version = 1"),
+    ("1.2", "has no entry", "DELETE FROM entry WHERE operation_id = 'settled' AND kind = 'SETTLE'"),
+    ("1.2", "has no book", "DELETE FROM book WHERE book_id = 'lab#0'"),
+    ("1.2", "is in EUR, the entry in USD", "UPDATE book SET currency = 'EUR' WHERE book_id = 'lab#0'"),
+    ("1.2", "account CASH", "UPDATE posting SET account = 'CASH' WHERE book_id = 'lab#0' AND version = 7"),
+    ("1.3", "has no postings", "DELETE FROM posting WHERE book_id LIKE '%#0' AND version < 3"),
+    ("1.3", "none: it is not there", "DELETE FROM hold WHERE operation_id = 'settled'"),
+    ("1.3", "is in EUR", "UPDATE entry SET currency = 'EUR' WHERE operation_id = 'tokens'"),
+    ("1.4", "trigger entry_balances on posting is off", "ALTER TABLE posting DISABLE TRIGGER entry_balances"),
+    ("1.4", "hold_birth on hold is off", "ALTER TABLE hold ENABLE REPLICA TRIGGER hold_birth"),
+    ("1.4", "entry_append_only on entry is not there", "DROP TRIGGER entry_append_only ON entry"),
+    (
+        "1.4",
+        "refuses nothing",
+        "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    ),
+    ("1.4", "book_expense_equals_payable", "ALTER TABLE book DROP CONSTRAINT book_expense_equals_payable"),
+    (
+        "1.4",
+        "was never held against the rows",
+        "ALTER TABLE book DROP CONSTRAINT book_expense_equals_payable,"
+        " ADD CONSTRAINT book_expense_equals_payable CHECK (expense = payable) NOT VALID",
+    ),
+    ("1.4", "posting_pkey on posting is not there", "ALTER TABLE posting DROP CONSTRAINT posting_pkey"),
+    ("1.4", "index hold_one_open_per_exclusive_key", "DROP INDEX hold_one_open_per_exclusive_key"),
+    ("2.1", "SPENT is", "UPDATE book SET available = available + 1, spent = spent - 1 WHERE book_id = 'key#0'"),
+    ("2.2", "at version 8 has 7 postings", "UPDATE book SET version = 8 WHERE book_id = 'lab#0'"),
+    ("2.2", "1 to 70", "UPDATE posting SET version = 70 WHERE book_id = 'lab#0' AND version = 7"),
+    ("2.2", "0 to 6", "UPDATE posting SET version = version - 1 WHERE book_id = 'lab#0'"),
+    (
+        "2.3",
+        "lab#0",
+        "ALTER TABLE book DROP CONSTRAINT book_authority_and_deficit_equal_the_rest;"
+        "UPDATE book SET authority = authority + 1 WHERE book_id = 'lab#0'",
+    ),
+    (
+        "2.3",
+        "#financial/openai#gpt-x#USD#3",
+        "ALTER TABLE book DROP CONSTRAINT book_expense_equals_payable;"
+        "UPDATE book SET expense = expense + 1 WHERE provider = 'openai'",
+    ),
+    (
+        "2.4",
+        "AVAILABLE is -1, below 0",
+        "ALTER TABLE book DROP CONSTRAINT book_available_is_not_below_floor;"
+        "ALTER TABLE book DROP CONSTRAINT book_available_above_floor_means_deficit_zero;"
+        "UPDATE book SET available = -1, spent = spent + 1 WHERE book_id = 'lab#0'",
+    ),
+    ("2.4", "the floor is -100", "UPDATE book SET floor = -100 WHERE book_id = 'key#0'"),
+    ("2.4", "the floor is absent", "UPDATE book SET floor = NULL WHERE book_id = 'key#0'"),
+    (
+        "2.4",
+        "HELD is negative",
+        "ALTER TABLE book DROP CONSTRAINT book_no_balance_but_available_is_negative;"
+        "UPDATE book SET held = held - 100, spent = spent + 100 WHERE book_id = 'key#0'",
+    ),
+    (
+        "2.5",
+        "DEFICIT 1",
+        "ALTER TABLE book DROP CONSTRAINT book_available_above_floor_means_deficit_zero;"
+        "UPDATE book SET deficit = 1, authority = authority - 1 WHERE book_id = 'key#0'",
+    ),
+    ("2.6", "limit and grants are 101", "UPDATE budget SET limit_amount = 11 WHERE budget_id = 'key'"),
+    ("2.6", "limit and grants are 10", "DELETE FROM budget_grant"),
+    ("2.7", "book lab#0 of acme has no budget", "DELETE FROM budget WHERE budget_id = 'lab'"),
+    ("2.7", "budget lab of acme has no book", "DELETE FROM book WHERE book_id = 'lab#0'"),
+    ("2.7", "not its parent's and itself", "UPDATE budget SET path = '{lab, key}' WHERE budget_id = 'key'"),
+    ("2.7", "not its parent's and itself", "UPDATE budget SET path = '{none, key}' WHERE budget_id = 'key'"),
+    ("2.7", "its parent in EUR", "UPDATE budget SET currency = 'EUR' WHERE budget_id = 'org'"),
+    ("2.7", "is not of budget lab", "UPDATE book SET budget_id = 'key' WHERE book_id = 'lab#0'"),
+    (
+        "2.8",
+        "provider openai, model gpt-x in USD",
+        "UPDATE book SET expense = expense + 1, payable = payable + 1 WHERE provider = 'openai'",
+    ),
+    ("2.8", "provider psp", "DELETE FROM book WHERE provider = 'psp'"),
+    (
+        "3.1",
+        "HELD 5, its holds come to 2",
+        "UPDATE hold SET state = 'OUTCOME_UNKNOWN' WHERE operation_id = 'dispatching'",
+    ),
+    ("3.2", "UNKNOWN 4, its holds come to 0", "UPDATE hold SET state = 'DISPATCHING' WHERE operation_id = 'unknown'"),
+    ("3.2", "is on the path of a hold, and is not there", "DELETE FROM book WHERE book_id = 'team#0'"),
+    (
+        "3.3",
+        "operation dispatching of acme moved",
+        "UPDATE entry SET operation_id = 'reserved' WHERE operation_id = 'dispatching'",
+    ),
+    ("3.3", "not on its path", "UPDATE hold SET books = '{key#0}' WHERE operation_id = 'settled'"),
+    ("3.4", "its quote 3 USD", "UPDATE hold SET amount = 2 WHERE operation_id = 'dispatching'"),
+    (
+        "3.4",
+        "has 4 books, of which 3 are there",
+        "UPDATE hold SET books = books || 'none#0'::text WHERE operation_id = 'tokens'",
+    ),
+    ("3.4", "its books in {EUR,USD}", "UPDATE book SET currency = 'EUR' WHERE book_id = 'key#0'"),
+    (
+        "4.1",
+        "operation dispatching of acme was dispatched, and is RELEASED",
+        "ALTER TABLE hold DROP CONSTRAINT hold_once_dispatched_is_never_released;"
+        "UPDATE hold SET state = 'RELEASED' WHERE operation_id = 'dispatching'",
+    ),
+    (
+        "4.1",
+        "was unknown, and is RELEASED",
+        "UPDATE hold SET state = 'RELEASED', attempt = 0 WHERE operation_id = 'unknown'",
+    ),
+    ("4.1", "was dispatched, and is RESERVED", "UPDATE hold SET state = 'RESERVED' WHERE operation_id = 'unknown'"),
+    (
+        "4.1",
+        "without an attempt",
+        "ALTER TABLE hold DROP CONSTRAINT hold_beyond_reserved_has_an_attempt;"
+        "UPDATE hold SET attempt = 0 WHERE operation_id = 'unknown'",
+    ),
+    ("4.1", "is GONE", "UPDATE hold SET state = 'GONE' WHERE operation_id = 'unknown'"),
+    ("5.1", "has no hold", "DELETE FROM hold WHERE operation_id = 'settled'"),
+    ("5.1", "is SETTLED, with no resolution", "DELETE FROM resolution WHERE operation_id = 'settled'"),
+    (
+        "5.1",
+        "is DISPATCHING, with resolution 1",
+        "UPDATE hold SET state = 'DISPATCHING' WHERE operation_id = 'settled'",
+    ),
+    ("5.1", "says that it is resolved", "UPDATE hold SET settled = 1 WHERE operation_id = 'unknown'"),
+    ("5.1", "USAGE 4, its resolution at 1, USAGE 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
+    ("5.1", "the digests differ", "UPDATE hold SET resolution_digest = 'x' WHERE operation_id = 'settled'"),
+    (
+        "5.1",
+        "is RELEASED on NO_COST",
+        "UPDATE hold SET resolution_kind = 'NO_COST' WHERE operation_id = 'released';"
+        "UPDATE resolution SET kind = 'NO_COST' WHERE operation_id = 'released'",
+    ),
+    (
+        "5.2",
+        "is the 1. in its chain",
+        "UPDATE resolution SET revision = 2, supersedes = 'x' WHERE operation_id = 'settled'",
+    ),
+    (
+        "5.2",
+        "does not name the digest before it",
+        'INSERT INTO resolution SELECT (jsonb_populate_record(r, \'{"revision": 2, "supersedes": "\\\\x00"}\')).*'
+        " FROM resolution r WHERE operation_id = 'settled'",
+    ),
+    ("5.2", "has 0 over the hold, not 2", "UPDATE resolution SET cost_over_hold = 0 WHERE operation_id = 'overrun'"),
+    ("5.3", "is not there", "DELETE FROM evidence WHERE operation_id = 'late'"),
+    ("5.3", "REJECTED USAGE", "UPDATE evidence SET status = 'REJECTED' WHERE operation_id = 'late'"),
+    ("5.3", "without evidence", "UPDATE resolution SET evidence_id = NULL WHERE operation_id = 'never-sent'"),
+    ("5.3", "another provider receipt", "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'"),
+    ("5.3", "has no entry", "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'late'"),
+    (
+        "5.3",
+        "of another or not there",
+        "UPDATE resolution SET entry_id = gen_random_uuid() WHERE operation_id = 'late'",
+    ),
+    ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
+    ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
+    (
+        "5.5",
+        "exclusive key order-1 of acme has 2 open holds",
+        "DROP INDEX hold_one_open_per_exclusive_key;"
+        "UPDATE hold SET exclusive_key = 'order-1' WHERE operation_id = 'unknown'",
+    ),
+    ("6.1", "names none, which is not there", "UPDATE receipt SET resource = 'none' WHERE resource = 'settled'"),
+    ("6.1", "CreateBudget names lab", "DELETE FROM budget WHERE budget_id = 'lab'"),
+    ("6.1", "PutPriceCard names gpt#1", "DELETE FROM price_card WHERE card_id = 'gpt' AND version = 1"),
+    ("6.1", "says OK with a refusal", "UPDATE receipt SET refusal = '{}' WHERE resource = 'settled'"),
+    ("6.1", "without a refusal", "UPDATE receipt SET refusal = NULL"),
+    ("6.2", "operation reserved", "DELETE FROM receipt WHERE resource = 'reserved'"),
+    ("6.3", "evidence", "UPDATE evidence SET operation_id = 'none' WHERE operation_id = 'rejected'"),
+    ("6.3", "incident", "UPDATE incident SET operation_id = 'none'"),
+    ("6.3", "is 91, its entry posted 90", "UPDATE budget_grant SET amount = 91"),
+    (
+        "7.1",
+        "version 2 of price card gpt",
+        "UPDATE price_card SET document = jsonb_set(document, '{rates,0,price}', '\"9\"')",
+    ),
+    ("7.2", "which is not there", "DELETE FROM price_card WHERE card_id = 'gpt'"),
+    ("7.2", "pinned to another content", "UPDATE price_card SET digest = 'x' WHERE card_id = 'gpt'"),
+    (
+        "7.2",
+        "its lines come to",
+        "UPDATE hold SET amount = 1, quote = jsonb_set(quote, '{amount}', '\"1\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.2",
+        "not its quantity at its rate",
+        "UPDATE hold SET quote = jsonb_set(quote, '{lines,0,1}', '\"1\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.3",
+        "operation tokens of acme is 0.045171, priced again it is 0.045183",
+        "UPDATE evidence SET body = jsonb_set(body, '{buckets,output_tokens}', '\"679\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.3",
+        "operation settled of acme is 4.5, priced again it is 4",
+        "UPDATE evidence SET body = jsonb_set(body, '{charged,0}', '\"4\"')"
+        " WHERE operation_id = 'settled' AND status = 'ACCEPTED'",
+    ),
+    ("7.3", "priced again it is 0", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
+    ("7.3", "cannot be priced", "UPDATE evidence SET body = '{\"buckets\": {}}' WHERE operation_id = 'tokens'"),
+    ("7.3", "cannot be priced", "DELETE FROM price_card WHERE card_id = 'gpt'"),
+    ("7.1", "claude of acme cannot be read", "UPDATE price_card SET document = '{}' WHERE card_id = 'claude'"),
+    ("7.2", "operation unknown of acme cannot be read", "UPDATE hold SET quote = '{}' WHERE operation_id = 'unknown'"),
+    (
+        "7.3",
+        "operation tokens of acme cannot be read",
+        "UPDATE resolution SET lines = '[{}]' WHERE operation_id = 'tokens'",
+    ),
+    ("7.3", "no evidence to be priced from", "DELETE FROM evidence WHERE operation_id = 'tokens'"),
+    ("7.3", "its lines come to 0.037035", "UPDATE resolution SET lines = lines - 1 WHERE operation_id = 'tokens'"),
+    (
+        "7.4",
+        "operation tokens",
+        "UPDATE resolution SET lines = jsonb_set(lines, '{0,rate}', '\"4\"') WHERE operation_id = 'tokens'",
+    ),
+    ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
+    ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
+]
+
+
+@pytest.mark.parametrize(("law", "says", "statements"), DAMAGE, ids=[f"{law}: {says}" for law, says, _ in DAMAGE])
+def test_damage_is_found(books: str, law: str, says: str, statements: str) -> None:
+    damage(books, statements)
+    result = checked(books)[law]
+    assert result.violations > 0
+    assert says in " | ".join(result.examples)
+    assert result.violations <= result.checked
+
+
+def test_at_most_five_examples_are_given(books: str) -> None:
+    damage(books, "UPDATE posting SET amount = amount + 12345.678")
+    result = checked(books)["1.1"]
+    assert result.violations == result.checked
+    assert len(result.examples) == 5

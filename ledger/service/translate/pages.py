@@ -8,7 +8,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -26,12 +25,6 @@ _LARGEST_VERSION = 2**63 - 1
 def name_key(key: str) -> None:
     """A key that is an identifier."""
     identifier(key, "page_token")
-
-
-def time_key(key: str) -> None:
-    """A key that is an instant with its offset."""
-    if datetime.fromisoformat(key).tzinfo is None:
-        raise ValueError(key)
 
 
 def id_key(key: str) -> None:

@@ -10,7 +10,15 @@ from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
 from ledger.store.laws.records import RECORDS
 from ledger.store.laws.schema import SCHEMA
-from ledger.store.laws.stored import StoredResolution, price_cards, quotes, resolutions
+from ledger.store.laws.stored import (
+    StoredCard,
+    StoredQuote,
+    StoredResolution,
+    Unreadable,
+    price_cards,
+    quotes,
+    resolutions,
+)
 
 LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS)
 
@@ -19,7 +27,10 @@ __all__ = [
     "LAWS",
     "Law",
     "Measured",
+    "StoredCard",
+    "StoredQuote",
     "StoredResolution",
+    "Unreadable",
     "measure",
     "price_cards",
     "quotes",

@@ -68,7 +68,7 @@ HOLDS = (
         "A hold has the amount and currency of its quote, and so have the books of its path, each once.",
         """
         SELECT CASE
-            WHEN (quote->>'amount')::numeric <> amount OR quote->>'currency' <> currency
+            WHEN (quote->>'amount', quote->>'currency') IS DISTINCT FROM (trim_scale(amount)::text, currency)
                 THEN format('the hold of operation %s of %s is %s %s, its quote %s %s', operation_id, tenant, trim_scale(amount),
                     currency, quote->>'amount', quote->>'currency')
             WHEN levels.currencies <> ARRAY[currency]

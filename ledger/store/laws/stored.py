@@ -1,11 +1,14 @@
-"""What the laws of arithmetic need, row by row: cards, quotes, and resolutions with what they rest on."""
+"""What the laws of arithmetic need, row by row: cards, quotes, and resolutions with what they rest on.
+
+A row may be damaged in any way, so one that cannot be read is given as such.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Integer, Text, and_, cast, select
+from sqlalchemy import Connection, Select, Text, and_, cast, select
 
 from ledger.domain.evidence import Line
 from ledger.domain.model import Hold
@@ -16,6 +19,29 @@ from ledger.store.statements import columns_of
 from ledger.store.tables import evidence, hold, price_card, resolution
 
 AT_A_TIME = 1000
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Unreadable(NamedTuple):
+    """A row that is no hold, card or resolution any more."""
+
+    name: str
+
+
+class StoredCard(NamedTuple):
+    """A version of a price card, and the digest beside it."""
+
+    card: PriceCard
+    digest: bytes
+
+
+class StoredQuote(NamedTuple):
+    """A hold, and the digest of the card that its quote is pinned to, None if that card is not there."""
+
+    hold: Hold
+    card_digest: bytes | None
 
 
 class StoredResolution(NamedTuple):
@@ -32,66 +58,84 @@ class StoredResolution(NamedTuple):
     body: Mapping[str, Any] | None
 
 
-def price_cards(connection: Connection) -> Iterator[tuple[PriceCard, bytes]]:
-    """Every version of every card, and the digest that is stored beside it."""
-    for row in _stream(connection, select(_card.tenant, _card.card_id, _card.version, _document, _card.digest)):
-        yield card_from(row.tenant, row.card_id, row.version, row.document), row.digest
+_c, _r, _v = price_card.c, resolution.c, evidence.c
+_card = (_c.tenant, _c.card_id, _c.version, cast(_c.document, Text))
+_WIDTH = len(hold.c)
+# Compared as texts: a damaged quote may hold anything where the version was.
+_pinned = and_(
+    _c.tenant == hold.c.tenant,
+    _c.card_id == hold.c.quote["card"][0].astext,
+    cast(_c.version, Text) == hold.c.quote["card"][1].astext,
+)
+_of_the_hold = and_(_r.tenant == hold.c.tenant, _r.operation_id == hold.c.operation_id)
+_rests_on = and_(_v.tenant == _r.tenant, _v.operation_id == _r.operation_id, _v.evidence_id == _r.evidence_id)
 
-
-def quotes(connection: Connection) -> Iterator[tuple[Hold, bytes | None]]:
-    """Every hold, and the stored digest of the card that its quote is pinned to, if that is there."""
-    for row in _stream(
-        connection, columns_of(hold).add_columns(_card.digest.label("card_digest")).outerjoin(price_card, _pinned)
-    ):
-        yield hold_from(tuple(row[:-1])), row.card_digest
-
-
-def resolutions(connection: Connection) -> Iterator[StoredResolution]:
-    """Every revision of every resolution that has a hold."""
-    r, v = resolution.c, evidence.c
-    rests_on = and_(v.tenant == r.tenant, v.operation_id == r.operation_id, v.evidence_id == r.evidence_id)
-    query = (
-        columns_of(hold)
-        .add_columns(
-            r.revision,
-            r.kind,
-            r.digest,
-            r.amount,
-            cast(r.lines, Text),
-            _card.version,
-            _document,
-            v.attempt,
-            cast(v.body, Text),
-        )
-        .join(resolution, and_(r.tenant == hold.c.tenant, r.operation_id == hold.c.operation_id))
-        .outerjoin(price_card, _pinned)
-        .outerjoin(evidence, rests_on)
+CARDS = select(*_card, _c.digest)
+QUOTES = columns_of(hold).add_columns(_c.digest).outerjoin(price_card, _pinned)
+RESOLUTIONS = (
+    columns_of(hold)
+    .add_columns(
+        *_card, _r.revision, _r.kind, _r.digest, _r.amount, cast(_r.lines, Text), _v.attempt, cast(_v.body, Text)
     )
-    width = len(hold.c)
-    for row in _stream(connection, query):
-        held = hold_from(tuple(row[:width]))
-        revision, kind, digest, amount, lines, version, document, attempt, body = row[width:]
-        yield StoredResolution(
-            held,
+    .join(resolution, _of_the_hold)
+    .outerjoin(price_card, _pinned)
+    .outerjoin(evidence, _rests_on)
+)
+
+
+def price_cards(connection: Connection) -> Iterator[StoredCard | Unreadable]:
+    """Every version of every card."""
+
+    def read(row: Row) -> StoredCard:
+        *card, digest = row
+        return StoredCard(card_from(*card), digest)
+
+    return _each(connection, CARDS, read, lambda row: f"version {row[2]} of price card {row[1]} of {row[0]}")
+
+
+def quotes(connection: Connection) -> Iterator[StoredQuote | Unreadable]:
+    """Every hold with its quote."""
+
+    def read(row: Row) -> StoredQuote:
+        return StoredQuote(hold_from(row[:_WIDTH]), row[_WIDTH])
+
+    return _each(connection, QUOTES, read, _operation)
+
+
+def resolutions(connection: Connection) -> Iterator[StoredResolution | Unreadable]:
+    """Every revision of every resolution that has a hold."""
+
+    def read(row: Row) -> StoredResolution:
+        card, rest = row[_WIDTH : _WIDTH + len(_card)], row[_WIDTH + len(_card) :]
+        revision, kind, digest, amount, lines, attempt, body = rest
+        return StoredResolution(
+            hold_from(row[:_WIDTH]),
             revision,
             ResolutionKind(kind),
             digest,
             amount,
             tuple(map(_line, json.loads(lines))),
-            None if document is None else card_from(held.tenant, held.quote.card_id, version, document),
+            None if card[0] is None else card_from(*card),
             attempt,
             None if body is None else json.loads(body),
         )
 
+    return _each(connection, RESOLUTIONS, read, _operation)
 
-_card = price_card.c
-_document = cast(_card.document, Text).label("document")
-_quoted = hold.c.quote["card"]
-_pinned = and_(
-    _card.tenant == hold.c.tenant,
-    _card.card_id == _quoted[0].astext,
-    _card.version == cast(_quoted[1].astext, Integer),
-)
+
+def _each(
+    connection: Connection, query: Select[Any], read: Callable[[Row], T], name: Callable[[Row], str]
+) -> Iterator[T | Unreadable]:
+    """The rows, fetched a thousand at a time."""
+    for row in map(tuple, connection.execution_options(yield_per=AT_A_TIME).execute(query)):
+        try:
+            yield read(row)
+        except (LookupError, ValueError, TypeError, ArithmeticError):
+            yield Unreadable(name(row))
+
+
+def _operation(row: Row) -> str:
+    return f"operation {row[1]} of {row[0]}"
 
 
 def _line(document: Mapping[str, str]) -> Line:
@@ -102,8 +146,3 @@ def _line(document: Mapping[str, str]) -> Line:
         int(document["per"]),
         Decimal(document["amount"]),
     )
-
-
-def _stream(connection: Connection, query: Any) -> Iterator[Any]:
-    """The rows, a thousand at a time."""
-    yield from connection.execution_options(yield_per=AT_A_TIME).execute(query)
