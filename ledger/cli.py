@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +145,7 @@ def _defaults() -> str:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    chosen = settings.load(data_dir=arguments.data_dir, listen=arguments.listen, tokens_file=arguments.tokens_file)
+    chosen = _settings(arguments, listen=arguments.listen, tokens_file=arguments.tokens_file)
     logs.configure(chosen.log_level)
     # Before a database is started for nothing.
     tokens.Tokens.load(chosen.tokens_file)
@@ -162,7 +161,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _migrate(arguments: argparse.Namespace) -> int:
-    with _database(settings.load(data_dir=arguments.data_dir)) as url:
+    with _database(_settings(arguments)) as url:
         before, after = migrate(url)
     if arguments.json:
         print(json.dumps({"from": before, "to": after}))
@@ -174,7 +173,7 @@ def _migrate(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    with _database(settings.load(data_dir=arguments.data_dir)) as url:
+    with _database(_settings(arguments)) as url:
         database = Database(url, pool_size=1)
         try:
             with database.read() as connection:
@@ -224,9 +223,19 @@ def _token(arguments: argparse.Namespace) -> int:
 
 
 def _demo(arguments: Sequence[str]) -> int:
-    # Only here: it brings a web server and a client, which nothing else needs.
-    tell: Callable[[Sequence[str]], int] = import_module("ledger.demo.run").main
+    from ledger.demo.run import main as tell  # noqa: PLC0415 - brings a web server and a client, which nothing else needs
+
     return tell(arguments)
+
+
+def _settings(arguments: argparse.Namespace, **given: object) -> Settings:
+    chosen = settings.load(data_dir=arguments.data_dir, **given)
+    if arguments.data_dir is not None and chosen.database_url is not None:
+        raise SettingsError(
+            "--data-dir is for a PostgreSQL of our own, and a database URL is set: leave out one, or unset DATABASE_URL and "
+            f"{settings.PREFIX}DATABASE_URL."
+        )
+    return chosen
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Bringing a database to the schema of this version."""
 
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from sqlalchemy import Connection, create_engine, make_url
 from sqlalchemy.pool import NullPool
 
 from alembic import command
+
+# Processes wait for each other in the database; threads of one process must not even come so far: alembic keeps its
+# context in a module.
+_one_at_a_time = threading.Lock()
 
 
 def migrations_folder() -> Path:
@@ -55,7 +60,8 @@ def migrate(url: str) -> tuple[str | None, str]:
         if before is not None and not known(before):
             raise FutureSchema(before)
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        with _one_at_a_time:
+            command.upgrade(config, "head")
         return before, head()
 
 
