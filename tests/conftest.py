@@ -20,11 +20,11 @@ from ledger.store.postgres import LocalPostgres
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The URL of a server's own database, as its superuser."""
+    """The URL of a server's maintenance database, as its superuser."""
     # Not pytest's folder: its parents are closed to other users, so a server that drops root could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
     with LocalPostgres(folder) as server:
-        yield server.url
+        yield database_at(server.url, "postgres")
     shutil.rmtree(folder)
 
 
