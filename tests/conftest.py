@@ -4,6 +4,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -40,14 +41,28 @@ def template(server_url: str) -> str:
     return name
 
 
-@pytest.fixture
-def database_url(server_url: str, template: str) -> Iterator[str]:
-    """The URL of a migrated, empty database of the test's own."""
+@contextmanager
+def new_database(server_url: str, template: str) -> Iterator[str]:
+    """The URL of a new, migrated database; it is dropped in the end."""
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         yield database_at(server_url, name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """The URL of a migrated, empty database of the test's own."""
+    with new_database(server_url, template) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared_database_url(server_url: str, template: str) -> Iterator[str]:
+    """The URL of a migrated, empty database for tests that undo what they do."""
+    with new_database(server_url, template) as url:
+        yield url
 
 
 @pytest.fixture

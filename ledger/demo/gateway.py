@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import aiohttp
 
-from ledger.client import Ledger
+from ledger.client import Client
 from ledger.demo.provider import IDEMPOTENCY_KEY, MODE, REQUEST_ID, Mode
 from ledger.usage import FLAVORS, merge_stream, usage_document
 from ledger.v1 import hold_pb2
@@ -55,7 +55,7 @@ class Answered:
 class NeverSent:
     """There was no connection that a request could have gone through."""
 
-    cause: hold_pb2.NeverSentCause
+    cause: hold_pb2.NeverSentCause.ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ Seen: TypeAlias = Answered | NeverSent | Rejected | Unknown
 class Gateway:
     """Makes calls, each under a hold of the ledger."""
 
-    def __init__(self, ledger: Ledger, session: aiohttp.ClientSession) -> None:
+    def __init__(self, ledger: Client, session: aiohttp.ClientSession) -> None:
         self.ledger = ledger
         self.session = session
 
@@ -139,7 +139,7 @@ class Gateway:
 
 
 def usage_evidence(
-    flavor: str, document: Mapping[str, Any], provider_receipt: str, source: hold_pb2.EvidenceSource
+    flavor: str, document: Mapping[str, Any], provider_receipt: str, source: hold_pb2.EvidenceSource.ValueType
 ) -> hold_pb2.UsageEvidence:
     """A usage document as evidence. It holds numbers and names, and nothing of what was said."""
     return hold_pb2.UsageEvidence(
@@ -199,7 +199,7 @@ async def _events(response: aiohttp.ClientResponse) -> Any:
             yield json.loads(data)
 
 
-def _never_sent_cause(error: aiohttp.ClientConnectorError) -> hold_pb2.NeverSentCause | None:
+def _never_sent_cause(error: aiohttp.ClientConnectorError) -> hold_pb2.NeverSentCause.ValueType | None:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return hold_pb2.NEVER_SENT_CAUSE_DNS_FAILURE
     if isinstance(error, aiohttp.ClientSSLError):

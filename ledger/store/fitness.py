@@ -50,6 +50,14 @@ def verify(connection: Connection) -> None:
         raise UnfitDatabase(faults)
 
 
+def verify_schema(connection: Connection) -> None:
+    """Raises UnfitDatabase unless the schema is that of this version. Enough for reading; a standby will do."""
+    faults = schema_faults(current(connection))
+    connection.rollback()
+    if faults:
+        raise UnfitDatabase(faults)
+
+
 def server_faults(facts: Facts) -> list[str]:
     """What is wrong with the server, with the remedy."""
     faults = []

@@ -94,7 +94,7 @@ def load(
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
-    _all_there(memory, to_lock, books)
+    _still_there(memory, to_lock, books)
     now, transaction_id = rows_of(clock)[0]
     loaded = Loaded(
         now=now.astimezone(UTC),
@@ -118,14 +118,18 @@ def _hold_key(command: Command) -> Key:
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
     """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
-    books = {}
-    for command in commands:
-        if isinstance(command, Resolve) and isinstance(command.evidence, Usage):
-            hold = holds.get(command.hold_key)
-            if hold is not None and hold.state not in TERMINAL:
-                book = financial_book(hold, stripe)
-                books[(book.tenant, book.book_id)] = book
-    return books
+    settling = (
+        holds[c.hold_key]
+        for c in commands
+        if isinstance(c, Resolve) and isinstance(c.evidence, Usage) and c.hold_key in holds
+    )
+    distinct = {
+        (hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold
+        for hold in settling
+        if hold.state not in TERMINAL
+    }
+    books = (financial_book(hold, stripe) for hold in distinct.values())
+    return {(book.tenant, book.book_id): book for book in books}
 
 
 def _remember_books(memory: Memory, asked: Iterable[Book], opened: Iterable[Key]) -> None:
@@ -133,9 +137,10 @@ def _remember_books(memory: Memory, asked: Iterable[Book], opened: Iterable[Key]
     memory.books.update({(book.tenant, book.book_id) for book in asked}.difference(opened))
 
 
-def _all_there(memory: Memory, asked: Sequence[Key], books: Mapping[Key, Book]) -> None:
-    if len(books) < len(asked):
-        gone = set(asked).difference(books)
+def _still_there(memory: Memory, asked: Sequence[Key], books: Mapping[Key, Book]) -> None:
+    """A book that the process remembers may be gone all the same, if the database was restored from a backup."""
+    gone = memory.books.intersection(asked).difference(books) if len(books) < len(asked) else ()
+    if gone:
         memory.books.difference_update(gone)
         raise StaleRow(f"{len(gone)} of {len(asked)} books are not there any more")
 

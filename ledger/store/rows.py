@@ -3,119 +3,91 @@
 A row is a tuple in the order of its table's columns, which is the order of the fields.
 """
 
-import json
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
-from ledger.domain.model import (
-    Book,
-    Budget,
-    Evidence,
-    Hold,
-    Receipt,
-    Resolution,
-)
+from pydantic_core import from_json
+
+from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt
 from ledger.domain.quotes import PriceCard, Quote
 from ledger.domain.states import HoldState, ResolutionKind
-from ledger.store.statements import SEPARATOR
+from ledger.store import tables as t
+from ledger.store.arrays import SEPARATOR
 
-encode_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+Row: TypeAlias = tuple[Any, ...]
 
 _STATES = {state.value: state for state in HoldState}
 _KINDS: dict[str | None, ResolutionKind | None] = {None: None, **{kind.value: kind for kind in ResolutionKind}}
+_KIND = list(t.hold.c.keys()).index("resolution_kind") - 9
 
 
 @lru_cache(maxsize=4096)
 def quote_from(document: str) -> Quote:
-    """The quote of a hold. It is immutable, and many holds have the same."""
-    return Quote.from_document(json.loads(document))
+    """The quote of a hold. It is immutable, and many holds may have the same."""
+    return Quote.from_document(from_json(document))
 
 
-def joined(texts: tuple[str, ...]) -> str:
-    """A text[] as it travels."""
-    return SEPARATOR.join(texts)
-
-
-def hold_from(row: tuple[Any, ...]) -> Hold:
-    (tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest) = row
-    rest[17] = _KINDS[rest[17]]
+def hold_from(row: Row) -> Hold:
+    tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest = row
+    rest[_KIND] = _KINDS[rest[_KIND]]
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
-        {} if labels == "{}" else json.loads(labels), *rest,
+        from_json(labels), *rest,
     )  # fmt: skip
 
 
-_HOLD_BEFORE = attrgetter("tenant", "operation_id", "state", "currency", "amount")
-_HOLD_AFTER = attrgetter(
-    "actor", "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt",
-    "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred",
-    "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
+_plain_hold_row: Callable[[Hold], Row] = attrgetter(
+    "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
+    "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
+    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred", "provider_receipt",
+    "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 
 
-def hold_row(hold: Hold) -> tuple[Any, ...]:
-    return (
-        *_HOLD_BEFORE(hold),
-        encode_json(hold.quote.to_document()),
-        joined(hold.budget_ids),
-        joined(hold.books),
-        encode_json(hold.labels) if hold.labels else "{}",
-        *_HOLD_AFTER(hold),
-    )
+def hold_row(hold: Hold) -> Row:
+    row = _plain_hold_row(hold)
+    return (*row[:5], hold.quote.to_document(), *row[6:])
 
 
-def book_from(row: tuple[Any, ...]) -> Book:
+def book_from(row: Row) -> Book:
     tenant, book_id, budget_id, provider, model, currency, floor, *rest = row
     return Book(tenant, book_id, budget_id, currency, floor, provider, model, *rest)
 
 
-book_row = attrgetter(
+book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
     "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
 )  # fmt: skip
 
 
-def budget_from(row: tuple[Any, ...]) -> Budget:
+def budget_from(row: Row) -> Budget:
     tenant, budget_id, path, *rest = row
     return Budget(tenant, budget_id, tuple(path), *rest)
 
 
-def budget_row(budget: Budget) -> tuple[Any, ...]:
-    return (
-        budget.tenant, budget.budget_id, joined(budget.path), budget.currency, budget.display_name, budget.limit,
-        budget.created_at,
-    )  # fmt: skip
+budget_row: Callable[[Budget], Row] = attrgetter(
+    "tenant", "budget_id", "path", "currency", "display_name", "limit", "created_at"
+)
 
 
-def receipt_from(row: tuple[Any, ...]) -> Receipt:
+def receipt_from(row: Row) -> Receipt:
     receipt = Receipt._make(row)
-    return receipt if receipt.refusal is None else receipt._replace(refusal=json.loads(row[8]))
+    return receipt if receipt.refusal is None else receipt._replace(refusal=from_json(row[8]))
 
 
-def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
-    if receipt.refusal is None:
-        return receipt
-    return (*receipt[:8], encode_json(receipt.refusal), *receipt[9:])
-
-
-def evidence_row(evidence: Evidence) -> tuple[Any, ...]:
-    # Reasons are sentences, and may quote what a caller sent.
-    reasons = joined(tuple(reason.replace(SEPARATOR, " ") for reason in evidence.reasons))
-    return (*evidence[:6], reasons, *evidence[7:13], encode_json(evidence.body))
-
-
-def resolution_row(resolution: Resolution) -> tuple[Any, ...]:
-    return (*resolution[:9], encode_json(resolution.lines), *resolution[10:])
+def evidence_row(evidence: Evidence) -> Row:
+    # Reasons are sentences that may quote what a caller sent.
+    return evidence._replace(reasons=tuple(reason.replace(SEPARATOR, " ") for reason in evidence.reasons))
 
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:
-    return PriceCard.from_document(tenant, card_id, version, json.loads(document))
+    return PriceCard.from_document(tenant, card_id, version, from_json(document))
 
 
-def card_row(card: PriceCard, created_at: datetime) -> tuple[Any, ...]:
+def card_row(card: PriceCard, created_at: datetime) -> Row:
     return (
-        card.tenant, card.card_id, card.version, card.provider, card.model, card.digest,
-        encode_json(card.to_document()), created_at,
+        card.tenant, card.card_id, card.version, card.provider, card.model, card.digest, card.to_document(), created_at
     )  # fmt: skip

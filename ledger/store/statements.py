@@ -34,11 +34,9 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP, Insert, inse
 from sqlalchemy.sql import FromClause
 from sqlalchemy.types import TypeEngine
 
-from ledger.store.arrays import Array, array_of
+from ledger.store.arrays import SEPARATOR, Array, array_of
 
-# Joins the items of a text[] on the wire: arrays of arrays must be rectangular. Ids have no control characters.
-SEPARATOR = "\x1f"
-_SEPARATOR = literal_column("chr(31)", Text())
+_SEPARATOR = literal_column(f"chr({ord(SEPARATOR)})", Text())
 
 
 # Written out: a parameter would need a value at each execution.
@@ -55,20 +53,16 @@ class Statement:
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Array]:
         """One array per column, from rows of which there is at least one; their values are in the order of the names."""
-        arrays = map(_array, self.kinds, zip(*rows, strict=True))
-        return dict(zip(self.names, arrays, strict=True))
-
-
-def _array(kind: type[Array], values: tuple[Any, ...]) -> Array:
-    return kind(values)
+        return {
+            name: kind(values)
+            for name, kind, values in zip(self.names, self.kinds, zip(*rows, strict=True), strict=True)
+        }
 
 
 def _on_the_wire(kind: TypeEngine[Any]) -> TypeEngine[Any]:
     """The type by which the values of a column travel."""
-    if isinstance(kind, (Text, JSONB, ARRAY)):
+    if isinstance(kind, (Text, ARRAY, Numeric)):
         return Text()
-    if isinstance(kind, Numeric):
-        return Numeric()
     return BigInteger() if isinstance(kind, Integer) else kind
 
 
@@ -82,9 +76,7 @@ def _unnest(columns: Sequence[Column[Any]], name: str) -> FromClause:
 
 def _compile(statement: ClauseElement, columns: Sequence[Column[Any]]) -> Statement:
     compiled = statement.compile(dialect=psycopg.dialect())  # type: ignore[no-untyped-call] # SQLAlchemy's own
-    return Statement(
-        str(compiled), tuple(c.name for c in columns), tuple(array_of(_on_the_wire(c.type)) for c in columns)
-    )
+    return Statement(str(compiled), tuple(c.name for c in columns), tuple(array_of(c.type) for c in columns))
 
 
 def columns_of(table: Table) -> Select[Any]:
@@ -95,11 +87,9 @@ def columns_of(table: Table) -> Select[Any]:
 def _written(c: Column[Any], rows: FromClause) -> ColumnElement[Any]:
     """A column as it is written, from its form on the wire."""
     sent = rows.c[c.name]
-    if isinstance(c.type, JSONB):
-        return cast(sent, JSONB)
-    if isinstance(c.type, ARRAY):
-        return func.string_to_array(sent, _SEPARATOR)
-    return sent
+    if isinstance(c.type, Numeric):
+        return cast(sent, Numeric)
+    return func.string_to_array(sent, _SEPARATOR) if isinstance(c.type, ARRAY) else sent
 
 
 def look_up(found: Select[Any], keys: Sequence[Column[Any]]) -> Statement:

@@ -10,7 +10,7 @@ from typing import Any
 from genai_prices.data import providers
 from genai_prices.types import Usage
 
-from ledger.domain.quotes import MAX_QUANTITY
+from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.usage.shapes import FLAVORS, Count, Object, Shape, at
 
 _NAME = re.compile(r"[!-~]{1,256}", re.ASCII)
@@ -45,6 +45,15 @@ class Normalized:
     model: str = ""
     service_tier: str = ""
     defects: tuple[str, ...] = ()
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The quantities by the group whose ceiling bounds them."""
+        totals: dict[str, int] = {}
+        for bucket, quantity in self.buckets:
+            group = GROUP_OF_BUCKET[bucket]
+            totals[group] = totals.get(group, 0) + quantity
+        return totals
 
 
 def normalize(flavor: str, text: str) -> Normalized:

@@ -24,11 +24,17 @@ NONCE = "0123456789abcdef"
 class Ledger:
     """A running server, and one client for each role of the tenant 'acme' and of the tenant 'rival'."""
 
-    def __init__(self, server: Server, clients: Mapping[tuple[str, Role], Client]) -> None:
+    def __init__(
+        self, server: Server, clients: Mapping[tuple[str, Role], Client], secrets: Mapping[tuple[str, Role], str]
+    ) -> None:
         self.server = server
+        self._secrets = secrets
         self.address = server.address
         self._clients = clients
         self.gateway, self.finance, self.auditor, self.admin = (clients[("acme", role)] for role in ROLES)
+
+    def token(self, tenant: str, role: Role) -> str:
+        return self._secrets[(tenant, role)]
 
     def rival(self, role: Role) -> Client:
         return self._clients[("rival", role)]
@@ -66,7 +72,7 @@ async def serving(database_url: str, folder: Path, **options: Any) -> AsyncItera
     await server.start()
     clients = {who: connect(server.address, token) for who, token in secrets.items()}
     try:
-        yield Ledger(server, clients)
+        yield Ledger(server, clients, secrets)
     finally:
         for client in clients.values():
             await client.close()

@@ -1,0 +1,7 @@
+"""`python -m ledger` is `spend-ledger`."""
+
+import sys
+
+from ledger.cli import main
+
+sys.exit(main())

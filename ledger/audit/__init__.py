@@ -1,0 +1,1 @@
+"""For auditors: the books are recomputed from the rows. Read `check`."""

@@ -1,0 +1,72 @@
+"""Law 7: prices and digests, computed again by the rules themselves. Each function gives what is wrong, or None."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ledger.domain.evidence import reprice, resolution_digest
+from ledger.domain.model import Hold
+from ledger.domain.money import ZERO, plain, round_line
+from ledger.domain.quotes import PriceCard, QuoteKind
+from ledger.domain.states import ResolutionKind
+from ledger.store.laws import StoredResolution
+
+
+def card_fault(stored: tuple[PriceCard, bytes]) -> str | None:
+    card, digest = stored
+    if card.digest == digest:
+        return None
+    return f"version {card.version} of price card {card.card_id} of {card.tenant} has another digest than its content"
+
+
+def quote_fault(stored: tuple[Hold, bytes | None]) -> str | None:
+    """A FIXED quote is its amount. A METERED one is its lines, each rounded once, at the rates of its card."""
+    hold, card_digest = stored
+    quote = hold.quote
+    if quote.kind is QuoteKind.FIXED:
+        return None
+    name = f"the quote of operation {hold.operation_id} of {hold.tenant}"
+    if card_digest is None:
+        return f"{name} is pinned to version {quote.card_version} of price card {quote.card_id}, which is not there"
+    if card_digest.hex() != quote.card_digest:
+        return f"{name} is pinned to another content of price card {quote.card_id}"
+    if any(line.amount != round_line(line.quantity, line.rate, line.per) for line in quote.lines):
+        return f"{name} has a line that is not its quantity at its rate"
+    total = sum((line.amount for line in quote.lines), ZERO)
+    return None if total == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(total)}"
+
+
+def price_fault(stored: StoredResolution) -> str | None:
+    if stored.kind is not ResolutionKind.USAGE:
+        return None
+    if stored.body is None:
+        return f"{_name(stored)} has no evidence to be priced from"
+    try:
+        amount = reprice(stored.hold.quote, stored.card, stored.body)
+    except (KeyError, ValueError, ArithmeticError):
+        return f"{_name(stored)} has evidence that cannot be priced"
+    if amount != stored.amount:
+        return f"{_name(stored)} is {plain(stored.amount)}, priced again it is {plain(amount)}"
+    lines = sum((line.amount for line in stored.lines), ZERO)
+    if stored.lines and lines != amount:
+        return f"{_name(stored)} is {plain(amount)}, its lines come to {plain(lines)}"
+    return None
+
+
+def digest_fault(stored: StoredResolution) -> str | None:
+    computed = resolution_digest(
+        stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), stored.lines
+    )
+    return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
+
+
+def _tier(stored: StoredResolution) -> str:
+    """The service tier that is part of the digest: what usage says, or else what was quoted."""
+    if stored.kind is ResolutionKind.NEVER_DISPATCHED:
+        return ""
+    body: Mapping[str, Any] = stored.body or {}
+    served = body.get("tier") if stored.kind is ResolutionKind.USAGE else None
+    return served or stored.hold.quote.service_tier
+
+
+def _name(stored: StoredResolution) -> str:
+    return f"revision {stored.revision} of operation {stored.hold.operation_id} of {stored.hold.tenant}"

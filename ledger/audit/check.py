@@ -1,0 +1,58 @@
+"""Every law of the books, recomputed from the rows in one snapshot."""
+
+from collections.abc import Iterable
+from decimal import localcontext
+from typing import NamedTuple
+
+from ledger.audit.arithmetic import card_fault, digest_fault, price_fault, quote_fault
+from ledger.domain.money import CONTEXT
+from ledger.store import laws
+from ledger.store.database import Database
+
+
+class LawResult(NamedTuple):
+    """How a law stands: the number of things that were held to it, of those that violate it, and some examples."""
+
+    law: str
+    title: str
+    checked: int
+    violations: int
+    examples: tuple[str, ...]
+
+
+def check(database: Database) -> list[LawResult]:
+    """Asks every law. It changes nothing, takes no locks, and takes time in proportion to the rows.
+
+    Raises sqlalchemy.exc.DBAPIError if the database cannot be asked.
+    """
+    # Sums are exact, or raise.
+    with localcontext(CONTEXT), laws.snapshot(database) as connection:
+        results = [LawResult(law.law, law.title, *laws.measure(connection, law)) for law in laws.LAWS]
+        results += [
+            _count("7.1", "A price card has the digest of its content.", map(card_fault, laws.price_cards(connection))),
+            _count(
+                "7.2",
+                "A quote is the sum of its lines, pinned to a card that is there.",
+                map(quote_fault, laws.quotes(connection)),
+            ),
+        ]
+        faults = [(price_fault(stored), digest_fault(stored)) for stored in laws.resolutions(connection)]
+    results.append(
+        _count(
+            "7.3", "Repricing from the stored quote, card and usage gives the amount.", (price for price, _ in faults)
+        )
+    )
+    results.append(_count("7.4", "A resolution has the digest of its content.", (digest for _, digest in faults)))
+    return results
+
+
+def _count(law: str, title: str, faults: Iterable[str | None]) -> LawResult:
+    checked, violations = 0, 0
+    examples: list[str] = []
+    for fault in faults:
+        checked += 1
+        if fault is not None:
+            violations += 1
+            if len(examples) < laws.EXAMPLES:
+                examples.append(fault)
+    return LawResult(law, title, checked, violations, tuple(examples))

@@ -1,0 +1,239 @@
+"""The command line: serve, migrate, check, demo, token.
+
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
+message says what to do).
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy.exc
+from rich.console import Console
+from rich.table import Table
+
+from ledger import logs, settings
+from ledger.audit.check import LawResult, check
+from ledger.domain.model import Role
+from ledger.engine.lane import Engine
+from ledger.engine.reader import Reader
+from ledger.reconcile.expiry import Expiry
+from ledger.service import tokens
+from ledger.service.server import Worker, serve
+from ledger.settings import Settings, SettingsError
+from ledger.store.database import Database
+from ledger.store.fitness import UnfitDatabase, verify_schema
+from ledger.store.migrate import FutureSchema, migrate
+from ledger.store.postgres import LocalPostgres, PostgresUnavailable
+
+DONE, VIOLATED, IMPOSSIBLE = 0, 1, 2
+
+EPILOG = """
+Settings come from the environment: SPEND_LEDGER_DATABASE_URL (or DATABASE_URL), SPEND_LEDGER_LISTEN and others, see
+`spend-ledger serve --help`. Without a database URL a PostgreSQL of our own runs for as long as the command does, and keeps its
+data in --data-dir.
+
+examples:
+  spend-ledger token --tenant acme --actor gateway-1 --role gateway
+  spend-ledger serve
+  spend-ledger check
+  spend-ledger demo
+"""
+SERVE_EPILOG = """
+examples:
+  spend-ledger serve                                   on a PostgreSQL of our own, which is migrated first
+  DATABASE_URL=postgresql://ledger@db/ledger spend-ledger serve
+                                                       on yours: run `spend-ledger migrate` before each new version
+  spend-ledger serve --listen 127.0.0.1:0              on a free port; the log line "listening" names it
+
+settings (SPEND_LEDGER_…, with their defaults):
+"""
+MIGRATE_EPILOG = """
+examples:
+  DATABASE_URL=postgresql://ledger@db/ledger spend-ledger migrate
+  spend-ledger migrate --json                          {"from": null, "to": "0002"}
+"""
+CHECK_EPILOG = """
+Reads one snapshot, without locks, and changes nothing: it may run beside the service, or on a replica. Exit status 1 if a law is
+violated.
+
+examples:
+  spend-ledger check
+  spend-ledger check --json | jq '.laws[] | select(.violations > 0)'
+"""
+MAKING_EPILOG = """
+The token is printed once; only its SHA-256 is kept. To take it back, remove its line from the file: a running server sees that
+within a second.
+
+examples:
+  spend-ledger token --tenant acme --actor gateway-1 --role gateway
+  TOKEN=$(spend-ledger token --tenant acme --actor books --role finance)
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command, and gives the exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["demo"]:
+        # The demo reads its own arguments.
+        return _demo(given[1:])
+    arguments = _parser().parse_args(given)
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except (SettingsError, tokens.TokensError, PostgresUnavailable, UnfitDatabase, FutureSchema, OSError) as error:
+        return _cannot(str(error))
+    except sqlalchemy.exc.DBAPIError as error:
+        return _cannot(f"The database refuses or cannot be reached: {str(error.orig).strip()}\nCheck DATABASE_URL.")
+
+
+def _cannot(message: str) -> int:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"spend-ledger: {message}", markup=False, style="red")
+    return IMPOSSIBLE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _with_examples(argparse.ArgumentParser, "A double-entry ledger of spend.", EPILOG, prog="spend-ledger")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], description: str, epilog: str, **more: bool
+    ) -> argparse.ArgumentParser:
+        added = _with_examples(commands.add_parser, description, epilog, name=name, help=description)
+        added.set_defaults(run=run)
+        if more.get("database", True):
+            added.add_argument("--data-dir", type=Path, help="where our own PostgreSQL keeps its data")
+        if more.get("as_json", True):
+            added.add_argument("--json", action="store_true", help="print the result as JSON")
+        return added
+
+    serving = command("serve", _serve, "Run the server.", SERVE_EPILOG + _defaults(), as_json=False)
+    serving.add_argument("--listen", metavar="HOST:PORT", help="where to listen (127.0.0.1:7443)")
+    command("migrate", _migrate, "Bring the database to the schema of this version.", MIGRATE_EPILOG)
+    command("check", _check, "Recompute every law of the books from the rows.", CHECK_EPILOG)
+    commands.add_parser("demo", help="Tell the story of some calls, with everything that it needs.", add_help=False)
+    making = command("token", _token, "Make a bearer token for a caller.", MAKING_EPILOG, database=False)
+    making.add_argument("--tenant", required=True, help="whose books")
+    making.add_argument("--actor", required=True, help="the name of the service that will call")
+    roles = [role.value for role in Role if role is not Role.SYSTEM]
+    making.add_argument("--role", required=True, choices=roles, help="what it may do")
+    for added in (serving, making):
+        added.add_argument(
+            "--tokens-file", type=Path, help=f"the hashes of the tokens ({settings.default_tokens_file()})"
+        )
+    return parser
+
+
+def _with_examples(
+    make: Callable[..., argparse.ArgumentParser], description: str, epilog: str, **more: Any
+) -> argparse.ArgumentParser:
+    return make(description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+
+
+def _defaults() -> str:
+    fields = Settings.model_fields.items()
+    lines = [(settings.PREFIX + name.upper(), field.get_default(call_default_factory=True)) for name, field in fields]
+    return "\n".join(f"  {name} {'' if value is None else value}".rstrip() for name, value in lines)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    chosen = settings.load(data_dir=arguments.data_dir, listen=arguments.listen, tokens_file=arguments.tokens_file)
+    logs.configure(chosen.log_level)
+    # Before a database is started for nothing.
+    tokens.Tokens.load(chosen.tokens_file)
+
+    def workers(engine: Engine, reader: Reader) -> Sequence[Worker]:
+        return (Expiry(engine, reader, chosen.sweep_seconds),)
+
+    with _database(chosen) as url:
+        if chosen.database_url is None:
+            migrate(url)
+        asyncio.run(serve(chosen, url, workers))
+    return DONE
+
+
+def _migrate(arguments: argparse.Namespace) -> int:
+    with _database(settings.load(data_dir=arguments.data_dir)) as url:
+        before, after = migrate(url)
+    if arguments.json:
+        print(json.dumps({"from": before, "to": after}))
+    elif before == after:
+        print(f"The schema is at revision {after} already.")
+    else:
+        print(f"The schema is at revision {after} now; it was " + (f"at {before}." if before else "empty."))
+    return DONE
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    with _database(settings.load(data_dir=arguments.data_dir)) as url:
+        database = Database(url, pool_size=1)
+        try:
+            with database.read() as connection:
+                verify_schema(connection)
+            results = check(database)
+        finally:
+            database.close()
+    violations = sum(result.violations for result in results)
+    if arguments.json:
+        print(json.dumps({"violations": violations, "laws": [result._asdict() for result in results]}))
+    else:
+        _show(results, violations)
+    return VIOLATED if violations else DONE
+
+
+def _show(results: Sequence[LawResult], violations: int) -> None:
+    console = Console(highlight=False)
+    table = Table("law", "", "checked", "violations", box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for result in results:
+        style = "bold red" if result.violations else None
+        table.add_row(result.law, result.title, f"{result.checked:,}", f"{result.violations:,}", style=style)
+    console.print(table)
+    for result in results:
+        for example in result.examples:
+            console.print(f"{result.law}: {example}", markup=False, style="red", soft_wrap=True)
+    if violations:
+        console.print(
+            f"\n{violations:,} violations. Stop writing to these books, and keep a copy of the database as it is now.",
+            style="bold red",
+        )
+    else:
+        console.print("\nEvery law holds.", style="green")
+
+
+def _token(arguments: argparse.Namespace) -> int:
+    path = settings.load(tokens_file=arguments.tokens_file).tokens_file
+    who = {"tenant": arguments.tenant, "actor": arguments.actor}
+    token = tokens.add(path, **who, role=Role(arguments.role), now=datetime.now(UTC))
+    if arguments.json:
+        print(json.dumps({"token": token, **who, "role": arguments.role, "tokens_file": str(path)}))
+    else:
+        print(f"Its hash was added to {path}. The token is shown this once:", file=sys.stderr)
+        print(token)
+    return DONE
+
+
+def _demo(arguments: Sequence[str]) -> int:
+    # Only here: it brings a web server and a client, which nothing else needs.
+    tell: Callable[[Sequence[str]], int] = import_module("ledger.demo.run").main
+    return tell(arguments)
+
+
+@contextmanager
+def _database(chosen: Settings) -> Iterator[str]:
+    """The URL of the database that is set, or of our own, which runs until the block ends."""
+    if chosen.database_url is not None:
+        yield chosen.database_url.get_secret_value()
+        return
+    with LocalPostgres(chosen.data_dir) as server:
+        yield server.url

@@ -1,0 +1,154 @@
+"""The demo, from nothing to an ending that is held against what is right."""
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+import psycopg
+from rich.console import Console
+
+from ledger.audit.check import Violation, check
+from ledger.client import Client, connect
+from ledger.demo import recordings, story
+from ledger.demo.books import BUDGETS, CURRENCY, open_books
+from ledger.demo.gateway import Gateway
+from ledger.demo.provider import FakeProvider
+from ledger.demo.screen import BALANCES, Ending, Screen
+from ledger.demo.stage import Stage, StageError, stage
+from ledger.settings import load
+from ledger.store.database import Database
+from ledger.store.postgres import PostgresUnavailable
+from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
+
+# Four calls of OPENAI_COST and one of ANTHROPIC_COST; one OPENAI_HOLD is unknown; the limit is 1.
+STORY_BALANCES = {"available": "0.9055", "held": "0", "unknown": "0.03", "spent": "0.0645", "deficit": "0"}
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the demo. 0: everything was as it must be; 1: something was not; 2: it could not begin; 130: interrupted."""
+    parser = argparse.ArgumentParser(prog="spend-ledger demo", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="say it to a program: one JSON object, on the last line")
+    arguments = parser.parse_args(argv)
+    # The same clean end for both ways of being asked to stop.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    screen = Screen(Console(file=sys.stderr, quiet=True) if arguments.json else None)
+    given = load().database_url
+    began = time.monotonic()
+    screen.open()
+    try:
+        with stage(given.get_secret_value() if given is not None else None) as set_up, _closed_port() as closed_url:
+            ending = asyncio.run(_play(set_up, closed_url, screen.tell, began))
+    except (StageError, PostgresUnavailable, psycopg.Error) as error:
+        print(f"The demo could not begin: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Interrupted; everything that was started is gone.", file=sys.stderr)
+        return INTERRUPTED
+    screen.close(ending)
+    if arguments.json:
+        print(json.dumps(_to_json(ending)))
+    return 1 if ending.failures or ending.violations else 0
+
+
+async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None], began: float) -> Ending:
+    async with (
+        connect(set_up.address, set_up.tokens["gateway"]) as gateway,
+        connect(set_up.address, set_up.tokens["finance"]) as finance,
+        connect(set_up.address, set_up.tokens["admin"]) as admin,
+        FakeProvider().serving() as provider,
+        aiohttp.ClientSession() as session,
+    ):
+        await open_books(admin)
+        told = story.Story(Gateway(gateway, session), finance, provider, closed_url, tell)
+        await told.play()
+        replayed = await recordings.play(gateway, admin)
+        incidents = (await finance.holds.ListIncidents(hold_pb2.ListIncidentsRequest())).incidents
+        balances = {budget: await _balances(finance, budget) for budget, _, _ in BUDGETS}
+        expense = await finance.journal.GetBalance(
+            journal_pb2.GetBalanceRequest(account=journal_pb2.ACCOUNT_EXPENSE, currency=CURRENCY)
+        )
+    violations = await asyncio.to_thread(_violations, set_up.database_url)
+    return Ending(
+        rows=told.rows,
+        incidents=[_incident(incident) for incident in incidents],
+        balances=balances,
+        replayed=replayed,
+        violations=[str(violation) for violation in violations],
+        failures=[*told.failures, *_faults(told, replayed, balances, expense.balance.amount, len(incidents))],
+        seconds=time.monotonic() - began,
+        currency=CURRENCY,
+        limits={budget: limit or "none" for budget, _, limit in BUDGETS},
+    )
+
+
+async def _balances(client: Client, budget_id: str) -> dict[str, str]:
+    answer = await client.budgets.GetBudget(budget_pb2.GetBudgetRequest(budget_id=budget_id))
+    return {name: getattr(answer.budget.balances, name) for name in BALANCES}
+
+
+def _incident(incident: hold_pb2.Incident) -> str:
+    return f"{hold_pb2.IncidentKind.Name(incident.kind).removeprefix('INCIDENT_KIND_')} of {incident.operation_id}"
+
+
+def _violations(database_url: str) -> Sequence[Violation]:
+    database = Database(database_url, pool_size=1)
+    try:
+        with database.read() as connection:
+            return check(connection)
+    finally:
+        database.close()
+
+
+def _faults(
+    told: story.Story, replayed: recordings.Replayed, balances: dict[str, dict[str, str]], expense: str, incidents: int
+) -> Iterator[str]:
+    """What is not as it must be at the end, beyond the single scenes."""
+    found = balances[story.BUDGET]
+    if found != STORY_BALANCES:
+        yield f"the balances of {story.BUDGET} are {found}, and should be {STORY_BALANCES}"
+    spent = story.total(told.rows) + replayed.posted
+    for what, amount in (("spent of the root budget", balances[BUDGETS[0][0]]["spent"]), ("expense", expense)):
+        if Decimal(amount) != spent:
+            yield f"{what} is {amount}, and should be the {spent} that the operations posted"
+    if replayed.agreeing + len(replayed.refused) != replayed.rows:
+        yield f"of {replayed.rows} recorded usages {replayed.agreeing} settled at the expected price"
+    if incidents != 1:
+        yield f"{incidents} incidents are open, and should be 1"
+
+
+def _to_json(ending: Ending) -> dict[str, Any]:
+    return {
+        "operations": [
+            {
+                "name": row.name,
+                "caller_saw": row.caller_saw,
+                "provider_acceptances": row.provider_acceptances,
+                "state": row.state,
+                "posted": row.posted,
+            }
+            for row in ending.rows
+        ],
+        "incidents": list(ending.incidents),
+        "balances": dict(ending.balances),
+        "recorded_usages": ending.replayed.to_json(),
+        "check": {"violations": len(ending.violations), "found": list(ending.violations)},
+        "failures": list(ending.failures),
+    }
+
+
+@contextmanager
+def _closed_port() -> Iterator[str]:
+    """The address of a port that is taken by a socket which does not listen: connections to it are refused."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"

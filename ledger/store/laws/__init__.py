@@ -1,0 +1,28 @@
+"""The laws of the books as SQL over all rows, for an auditor who trusts neither the service nor the triggers.
+
+Each law is one query with one row for each thing that is held to it: NULL if it keeps the law, else a sentence that names it and
+what is wrong. They are asked in one snapshot.
+"""
+
+from ledger.store.laws.books import BOOKS
+from ledger.store.laws.entries import ENTRIES
+from ledger.store.laws.holds import HOLDS
+from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
+from ledger.store.laws.records import RECORDS
+from ledger.store.laws.schema import SCHEMA
+from ledger.store.laws.stored import StoredResolution, price_cards, quotes, resolutions
+
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS)
+
+__all__ = [
+    "EXAMPLES",
+    "LAWS",
+    "Law",
+    "Measured",
+    "StoredResolution",
+    "measure",
+    "price_cards",
+    "quotes",
+    "resolutions",
+    "snapshot",
+]

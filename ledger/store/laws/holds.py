@@ -1,0 +1,201 @@
+"""Laws 3 to 5: holds against the books, against their past, and against their resolutions."""
+
+from ledger.store.laws.law import Law
+
+
+def _open_holds(law: str, account: str, states: str, title: str) -> Law:
+    balance = account.lower()
+    return Law(
+        law,
+        title,
+        f"""
+        SELECT CASE
+            WHEN b.book_id IS NULL THEN format('book %s of %s is on the path of a hold, and is not there', book_id, tenant)
+            WHEN b.{balance} <> coalesce(h.amount, 0) THEN format('book %s of %s has {account} %s, its holds come to %s',
+                book_id, tenant, trim_scale(b.{balance}), trim_scale(coalesce(h.amount, 0)))
+            END
+        FROM (SELECT tenant, book_id, {balance} FROM book) b FULL JOIN (
+            SELECT tenant, level AS book_id, sum(amount) AS amount
+            FROM hold, unnest(books) AS level WHERE state IN ({states}) GROUP BY 1, 2
+        ) h USING (tenant, book_id)
+        """,  # noqa: S608 - put together from constants
+    )
+
+
+HOLDS = (
+    _open_holds(
+        "3.1",
+        "HELD",
+        "'RESERVED', 'DISPATCHING'",
+        "HELD of a book is the RESERVED and DISPATCHING holds that have it on their path.",
+    ),
+    _open_holds(
+        "3.2",
+        "UNKNOWN",
+        "'OUTCOME_UNKNOWN'",
+        "UNKNOWN of a book is the OUTCOME_UNKNOWN holds that have it on their path.",
+    ),
+    Law(
+        "3.3",
+        "What the entries of a hold moved on each level of its path is what its state and its settlement say.",
+        """
+        WITH stated AS (
+            SELECT tenant, operation_id, level AS book_id, coalesce(settled, 0) AS spent,
+                CASE WHEN state IN ('RESERVED', 'DISPATCHING') THEN amount ELSE 0 END AS held,
+                CASE WHEN state = 'OUTCOME_UNKNOWN' THEN amount ELSE 0 END AS unknown
+            FROM hold, unnest(books) AS level
+        ), moved AS (
+            SELECT e.tenant, e.operation_id, p.book_id,
+                -coalesce(sum(p.amount) FILTER (WHERE p.account = 'HELD'), 0) AS held,
+                -coalesce(sum(p.amount) FILTER (WHERE p.account = 'UNKNOWN'), 0) AS unknown,
+                -coalesce(sum(p.amount) FILTER (WHERE p.account = 'SPENT'), 0) AS spent
+            FROM entry e JOIN posting p USING (tenant, entry_id)
+            WHERE e.operation_id IS NOT NULL AND p.account IN ('HELD', 'UNKNOWN', 'SPENT') GROUP BY 1, 2, 3
+        )
+        SELECT CASE
+            WHEN s.held IS NULL
+                THEN format('operation %s of %s moved book %s, which is not on its path', operation_id, tenant, book_id)
+            WHEN (s.held, s.unknown, s.spent) <> (coalesce(m.held, 0), coalesce(m.unknown, 0), coalesce(m.spent, 0)) THEN
+                format('operation %s of %s moved HELD, UNKNOWN, SPENT of book %s by %s, %s, %s; it stands at %s, %s, %s',
+                    operation_id, tenant, book_id, trim_scale(coalesce(m.held, 0)), trim_scale(coalesce(m.unknown, 0)),
+                    trim_scale(coalesce(m.spent, 0)), trim_scale(s.held), trim_scale(s.unknown), trim_scale(s.spent))
+            END
+        FROM stated s FULL JOIN moved m USING (tenant, operation_id, book_id)
+        """,
+    ),
+    Law(
+        "3.4",
+        "A hold has the amount and currency of its quote, and so have the books of its path, each once.",
+        """
+        SELECT CASE
+            WHEN (quote->>'amount')::numeric <> amount OR quote->>'currency' <> currency
+                THEN format('the hold of operation %s of %s is %s %s, its quote %s %s', operation_id, tenant, trim_scale(amount),
+                    currency, quote->>'amount', quote->>'currency')
+            WHEN levels.currencies <> ARRAY[currency]
+                THEN format('the hold of operation %s of %s is in %s, its books in %s',
+                    operation_id, tenant, currency, levels.currencies)
+            WHEN levels.number <> cardinality(books)
+                THEN format('the path of operation %s of %s has %s books, of which %s are there',
+                    operation_id, tenant, cardinality(books), levels.number)
+            END
+        FROM hold h CROSS JOIN LATERAL (
+            SELECT array_agg(DISTINCT b.currency) AS currencies, count(*) AS number
+            FROM book b WHERE b.tenant = h.tenant AND b.book_id = ANY (h.books)
+        ) levels
+        """,
+    ),
+    Law(
+        "4.1",
+        "A hold that was ever dispatched is not RELEASED, and one beyond RESERVED has an attempt.",
+        """
+        SELECT CASE
+            WHEN state = 'RELEASED' AND attempt > 0 AND NOT inferred
+                THEN format('operation %s of %s was dispatched, and is RELEASED', operation_id, tenant)
+            WHEN state = 'RELEASED' AND EXISTS (SELECT FROM entry e WHERE e.tenant = h.tenant AND e.operation_id = h.operation_id
+                AND e.kind = 'OUTCOME_UNKNOWN')
+                THEN format('operation %s of %s was unknown, and is RELEASED', operation_id, tenant)
+            WHEN state = 'RESERVED' AND attempt > 0
+                THEN format('operation %s of %s was dispatched, and is RESERVED', operation_id, tenant)
+            WHEN state IN ('DISPATCHING', 'OUTCOME_UNKNOWN', 'SETTLED') AND attempt = 0
+                THEN format('operation %s of %s is %s without an attempt', operation_id, tenant, state)
+            WHEN state NOT IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN', 'SETTLED', 'RELEASED')
+                THEN format('operation %s of %s is %s', operation_id, tenant, state)
+            END
+        FROM hold h
+        """,
+    ),
+    Law(
+        "5.1",
+        "A terminal hold has its resolution in force, with the same kind, digest, amount and currency; an open one has none.",
+        """
+        WITH latest AS (
+            SELECT DISTINCT ON (tenant, operation_id) * FROM resolution ORDER BY tenant, operation_id, revision DESC
+        )
+        SELECT CASE
+            WHEN h.state IS NULL THEN format('a resolution of operation %s of %s has no hold', operation_id, tenant)
+            WHEN (h.state IN ('SETTLED', 'RELEASED')) <> (r.revision IS NOT NULL)
+                THEN format('operation %s of %s is %s, with %s', operation_id, tenant, h.state,
+                    coalesce('resolution ' || r.revision, 'no resolution'))
+            WHEN r.revision IS NULL AND (h.revision <> 0 OR h.resolution_kind IS NOT NULL OR h.resolution_digest IS NOT NULL
+                OR h.settled IS NOT NULL)
+                THEN format('operation %s of %s is %s, and says that it is resolved', operation_id, tenant, h.state)
+            WHEN (h.revision, h.resolution_kind, h.resolution_digest, h.settled, h.currency)
+                IS DISTINCT FROM (r.revision, r.kind, r.digest, r.amount, r.currency) AND r.revision IS NOT NULL
+                THEN format('operation %s of %s stands at revision %s, %s %s, its resolution at %s, %s %s%s', operation_id, tenant,
+                    h.revision, h.resolution_kind, trim_scale(h.settled), r.revision, r.kind, trim_scale(r.amount),
+                    CASE WHEN h.resolution_digest IS DISTINCT FROM r.digest THEN '; the digests differ' ELSE '' END)
+            WHEN (h.state = 'RELEASED' AND r.kind NOT IN ('NEVER_DISPATCHED', 'USAGE'))
+                OR (h.state = 'SETTLED' AND r.kind NOT IN ('USAGE', 'NO_COST')) OR (r.kind <> 'USAGE' AND r.amount <> 0)
+                THEN format('operation %s of %s is %s on %s of %s', operation_id, tenant, h.state, r.kind, trim_scale(r.amount))
+            END
+        FROM hold h FULL JOIN latest r USING (tenant, operation_id)
+        """,
+    ),
+    Law(
+        "5.2",
+        "The revisions of a resolution are a chain: 1, 2, …, each naming the digest that it replaces, with the overrun it has.",
+        """
+        SELECT CASE
+            WHEN number <> revision
+                THEN format('revision %s of operation %s of %s is the %s. in its chain', revision, operation_id, tenant, number)
+            WHEN supersedes IS DISTINCT FROM before
+                THEN format('revision %s of operation %s of %s does not name the digest before it', revision, operation_id, tenant)
+            WHEN cost_over_hold <> greatest(amount - held, 0)
+                THEN format('revision %s of operation %s of %s has %s over the hold, not %s', revision, operation_id, tenant,
+                    trim_scale(cost_over_hold), trim_scale(greatest(amount - held, 0)))
+            END
+        FROM (
+            SELECT r.*, h.amount AS held, row_number() OVER chain AS number, lag(r.digest) OVER chain AS before
+            FROM resolution r LEFT JOIN hold h USING (tenant, operation_id)
+            WINDOW chain AS (PARTITION BY r.tenant, r.operation_id ORDER BY r.revision)
+        ) revisions
+        """,
+    ),
+    Law(
+        "5.3",
+        "A resolution rests on accepted evidence with its digest, and on the entry that it posted.",
+        """
+        SELECT CASE
+            WHEN (r.kind = 'NEVER_DISPATCHED') <> (r.evidence_id IS NULL)
+                THEN format('revision %s of operation %s of %s is %s %s evidence', r.revision, r.operation_id, r.tenant, r.kind,
+                    CASE WHEN r.evidence_id IS NULL THEN 'without' ELSE 'with' END)
+            WHEN r.evidence_id IS NOT NULL AND (v.status, v.kind, v.digest) IS DISTINCT FROM ('ACCEPTED'::text, r.kind, r.digest)
+                THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
+                    coalesce(v.status || ' ' || v.kind, 'not there'))
+            WHEN r.revision = h.revision AND r.evidence_id IS NOT NULL AND v.provider_receipt IS DISTINCT FROM h.provider_receipt
+                THEN format('operation %s of %s has another provider receipt than its evidence', r.operation_id, r.tenant)
+            WHEN r.entry_id IS NULL AND (h.amount <> 0 OR r.amount <> 0)
+                THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
+            WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id
+                THEN format('the entry of revision %s of operation %s of %s is of another or not there',
+                    r.revision, r.operation_id, r.tenant)
+            END
+        FROM resolution r
+        LEFT JOIN hold h USING (tenant, operation_id)
+        LEFT JOIN evidence v ON (v.tenant, v.operation_id, v.evidence_id) = (r.tenant, r.operation_id, r.evidence_id)
+        LEFT JOIN entry e ON (e.tenant, e.entry_id) = (r.tenant, r.entry_id)
+        """,
+    ),
+    Law(
+        "5.4",
+        "What a hold was settled at is what its entries posted as EXPENSE, once.",
+        """
+        SELECT CASE WHEN coalesce(h.settled, 0) <> coalesce(m.expense, 0) OR h.operation_id IS NULL THEN
+            format('operation %s of %s is settled at %s, its entries posted %s', operation_id, tenant,
+                coalesce(trim_scale(h.settled)::text, 'nothing'), trim_scale(coalesce(m.expense, 0))) END
+        FROM hold h FULL JOIN (
+            SELECT e.tenant, e.operation_id, sum(p.amount) AS expense FROM entry e JOIN posting p USING (tenant, entry_id)
+            WHERE p.account = 'EXPENSE' AND e.operation_id IS NOT NULL GROUP BY 1, 2
+        ) m USING (tenant, operation_id)
+        """,
+    ),
+    Law(
+        "5.5",
+        "At most one hold per exclusive key is open.",
+        """
+        SELECT CASE WHEN count(*) > 1 THEN format('exclusive key %s of %s has %s open holds', exclusive_key, tenant, count(*)) END
+        FROM hold WHERE exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')
+        GROUP BY tenant, exclusive_key
+        """,
+    ),
+)

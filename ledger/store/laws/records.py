@@ -1,0 +1,66 @@
+"""Law 6: what is recorded of commands is about things that exist."""
+
+from typing import get_args
+
+from ledger.domain.commands import CreateBudget, GrantBudget, HoldCommand, PutPriceCard
+from ledger.store.laws.law import Law
+
+RECORDS = (
+    Law(
+        "6.1",
+        "A receipt names what its command did, and that is there.",
+        """
+        SELECT CASE
+            WHEN (r.outcome = 'OK') <> (r.refusal IS NULL)
+                THEN format('receipt %s of %s/%s/%s says %s %s a refusal', r.key, r.tenant, r.actor, r.command, r.outcome,
+                    CASE WHEN r.refusal IS NULL THEN 'without' ELSE 'with' END)
+            WHEN r.outcome = 'OK' AND NOT coalesce(CASE
+                WHEN r.command = ANY (:on_holds) THEN h.operation_id IS NOT NULL
+                WHEN r.command = ANY (:on_budgets) THEN g.budget_id IS NOT NULL
+                WHEN r.command = :on_cards THEN c.card_id IS NOT NULL END, false)
+                THEN format('receipt %s of %s/%s/%s names %s, which is not there', r.key, r.tenant, r.actor, r.command, r.resource)
+            END
+        FROM receipt r
+        LEFT JOIN hold h ON r.command = ANY (:on_holds) AND (h.tenant, h.operation_id) = (r.tenant, r.resource)
+        LEFT JOIN budget g ON r.command = ANY (:on_budgets) AND (g.tenant, g.budget_id) = (r.tenant, r.resource)
+        LEFT JOIN price_card c ON r.command = :on_cards
+            AND c.tenant = r.tenant AND c.card_id || '#' || c.version = r.resource
+        """,
+        {
+            "on_holds": [command.NAME for command in get_args(HoldCommand)],
+            "on_budgets": [CreateBudget.NAME, GrantBudget.NAME],
+            "on_cards": PutPriceCard.NAME,
+        },
+    ),
+    Law(
+        "6.2",
+        "Every hold has the receipt of the command that made it.",
+        """
+        SELECT CASE WHEN NOT EXISTS (SELECT FROM receipt r WHERE r.tenant = h.tenant AND r.actor = h.actor
+                AND r.command = 'Reserve' AND r.resource = h.operation_id AND r.outcome = 'OK' AND r.fingerprint = h.fingerprint)
+            THEN format('the hold of operation %s of %s has no receipt of its reserve', h.operation_id, h.tenant) END
+        FROM hold h
+        """,
+    ),
+    Law(
+        "6.3",
+        "Evidence and incidents are about holds, and grants about budgets, with the entry that posted them.",
+        """
+        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (v.tenant, v.operation_id))
+            THEN format('evidence %s of %s is about operation %s, which has no hold', v.evidence_id, v.tenant, v.operation_id) END
+        FROM evidence v
+        UNION ALL
+        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
+            THEN format('incident %s of %s is about operation %s, which has no hold', i.incident_id, i.tenant, i.operation_id) END
+        FROM incident i
+        UNION ALL
+        SELECT CASE WHEN -posted.amount IS DISTINCT FROM g.amount
+            THEN format('grant %s to budget %s of %s is %s, its entry posted %s', g.reference, g.budget_id, g.tenant,
+                trim_scale(g.amount), coalesce(trim_scale(-posted.amount)::text, 'nothing')) END
+        FROM budget_grant g LEFT JOIN (
+            SELECT tenant, entry_id, book_id, sum(amount) AS amount FROM posting
+            WHERE account IN ('AVAILABLE', 'DEFICIT') GROUP BY 1, 2, 3
+        ) posted ON (posted.tenant, posted.entry_id, posted.book_id) = (g.tenant, g.entry_id, g.budget_id || '#0')
+        """,
+    ),
+)

@@ -1,0 +1,136 @@
+"""The demo as a person or a program runs it: PostgreSQL, the real server and the fake provider, from nothing to an ending."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ledger.demo import recordings
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "ledger", "demo"]
+
+
+def environment(**given: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPEND_LEDGER_")}
+    inherited.pop("DATABASE_URL", None)
+    return inherited | {"PYTHONPATH": str(ROOT)} | given
+
+
+def run(*arguments: str, **given: str) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(**given), capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def databases(server_url: str) -> set[str]:
+    import psycopg
+
+    with psycopg.connect(server_url) as connection:
+        return {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+
+
+@pytest.fixture(scope="module")
+def told(server_url: str) -> dict[str, Any]:
+    """The last line of a run on a given server, which must be left as it was."""
+    before = databases(server_url)
+    ended = run("--json", DATABASE_URL=server_url)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert databases(server_url) == before
+    document: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return document
+
+
+# operation | what the caller saw | acceptances | state | posted, worked out by hand from the usages and rates
+OPERATIONS = """
+    chat                an answer with usage  1  SETTLED          0.012
+    stream              an answer with usage  1  SETTLED          0.0165
+    lost-reply          time-out              1  SETTLED          0.012
+    refused-connection  connection refused    0  SETTLED          0
+    run-again           an answer with usage  1  SETTLED          0.012
+    rate-limited        status 429            0  SETTLED          0
+    zero-usage          an answer with usage  1  SETTLED          0
+    blind-resend        connection lost       2  SETTLED          0.012
+    no-record-yet       connection lost       1  OUTCOME_UNKNOWN  -
+"""
+
+
+def test_every_operation_ends_as_it_must(told: dict[str, Any]) -> None:
+    ends = [
+        (o["name"], o["caller_saw"], str(o["provider_acceptances"]), o["state"], o["posted"] or "-")
+        for o in told["operations"]
+    ]
+    lines = [tuple(part.strip() for part in line.split("  ") if part) for line in OPERATIONS.strip().splitlines()]
+    assert ends == lines
+
+
+def test_what_is_not_known_stays_held(told: dict[str, Any]) -> None:
+    assert told["balances"]["acme-support"] == {
+        "available": "0.9055",
+        "held": "0",
+        "unknown": "0.03",
+        "spent": "0.0645",
+        "deficit": "0",
+    }
+
+
+def test_a_call_that_was_sent_twice_leaves_an_incident_open(told: dict[str, Any]) -> None:
+    assert told["incidents"] == ["DOUBLE_ACCEPTANCE of blind-resend"]
+
+
+def test_the_books_keep_every_law(told: dict[str, Any]) -> None:
+    assert told["check"]["violations"] == 0
+    assert told["failures"] == []
+
+
+def test_the_recorded_usages_cost_what_their_recorders_expect(told: dict[str, Any]) -> None:
+    recorded = told["recorded_usages"]
+    assert recorded["rows"] == len(recordings.read())
+    assert recorded["settled"] == recorded["agreeing"]
+    assert recorded["settled"] + recorded["refused"] == recorded["rows"]
+
+
+def temporary() -> set[str]:
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("spend-ledger-")}
+
+
+def test_a_person_sees_the_story_within_a_hundred_columns() -> None:
+    before = temporary()
+    ended = run(NO_COLOR="1", COLUMNS="300")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert max(len(line) for line in ended.stdout.splitlines()) <= 100
+    assert "\x1b" not in ended.stdout
+    for said in ("OUTCOME_UNKNOWN", "nothing yet", "DOUBLE_ACCEPTANCE", "0 violations", "Everything is as it must be"):
+        assert said in ended.stdout
+    assert temporary() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.3, 3.0])
+def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, after: float) -> None:
+    before = temporary()
+    demo = subprocess.Popen(COMMAND, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(after)
+    children = psutil.Process(demo.pid).children(recursive=True)
+    demo.send_signal(number)
+    _, errors = demo.communicate(timeout=60)
+    assert demo.returncode in (130, -number), errors
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+    assert temporary() == before
+
+
+def test_a_server_that_cannot_be_reached_is_said_and_not_traced() -> None:
+    ended = run(DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert ended.returncode == 2
+    assert "The demo could not begin" in ended.stderr
+    assert "Traceback" not in ended.stderr

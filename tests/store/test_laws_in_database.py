@@ -1,0 +1,291 @@
+"""The laws that the database keeps by itself: plain SQL that goes around the service is refused, and told why."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+
+HOLD = {
+    "tenant": "'a'", "operation_id": "'op'", "state": "'RESERVED'", "currency": "'USD'", "amount": "5", "quote": "'{}'",
+    "budget_ids": "'{team}'", "books": "'{team#0}'", "labels": "'{}'", "actor": "'gw'", "fingerprint": "'f'",
+    "created_at": "'2026-03-01'", "expire_at": "'2026-03-01'", "updated_at": "'2026-03-01'", "attempt": "0",
+    "generation": "0", "inferred": "false", "revision": "0", "version": "1",
+}  # fmt: skip
+BOOK = {
+    "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
+    "version": "2", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0", "deficit": "0",
+    "expense": "0", "payable": "0",
+}  # fmt: skip
+ENTRY = "'00000000-0000-0000-0000-000000000001'"
+TRANSITION = "A hold moves only from RESERVED to RELEASED"
+RELEASE = "A hold that was ever dispatched is never RELEASED"
+BIRTH = "A hold is born RESERVED or DISPATCHING, at version 1"
+WRITE_ONCE = {
+    "entry": "A journal entry is never changed or removed: correct it with another.",
+    "posting": "A posting is never changed or removed: correct it with another entry.",
+    "evidence": "Evidence is never changed or removed.",
+    "receipt": "A receipt is never changed or removed.",
+    "resolution": "A resolution is never changed or removed: correct it with a next revision.",
+    "incident": "An incident is never changed or removed.",
+    "budget_grant": "A grant is never changed or removed.",
+    "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
+}
+
+Sql = psycopg.Connection[tuple[object, ...]]
+
+
+@pytest.fixture
+def sql(shared_database_url: str) -> Iterator[Sql]:
+    """A program that has the database's password, and bypasses the service."""
+    with psycopg.connect(shared_database_url) as connection:
+        yield connection
+        connection.rollback()
+
+
+def insert(table: str, values: dict[str, str], **changes: str) -> bytes:
+    row = values | changes
+    return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(row.values())})".encode()
+
+
+def change(**changes: str) -> bytes:
+    pairs = {"version": "version + 1"} | changes
+    return f"UPDATE hold SET {', '.join(f'{name} = {value}' for name, value in pairs.items())}".encode()
+
+
+def refused(sql: Sql, statement: bytes, message: str, law: str) -> None:
+    with pytest.raises(psycopg.errors.IntegrityError) as error, sql.transaction():
+        sql.execute(statement)
+    assert message in str(error.value)
+    assert error.value.diag.constraint_name == law
+
+
+def postings(*lines: tuple[str, int, str]) -> bytes:
+    rows = ", ".join(f"('a', '{book}', {version}, {ENTRY}, 'HELD', {amount})" for book, version, amount in lines)
+    return f"INSERT INTO posting (tenant, book_id, version, entry_id, account, amount) VALUES {rows}".encode()
+
+
+# --- the journal ----------------------------------------------------------------------------------------------------
+
+
+def test_entry_balances_in_each_book(sql: Sql) -> None:
+    law = "An entry balances in each of its books, and is written whole."
+    refused(sql, postings(("team#0", 1, "5"), ("team#0", 2, "-4.999999999999999999")), law, "entry_balances")
+    # The entry as a whole is zero, but money went from one book to another.
+    refused(sql, postings(("team#0", 1, "5"), ("org#0", 1, "-5")), law, "entry_balances")
+    refused(
+        sql, postings(("team#0", 1, "5")), "Entry 00000000-0000-0000-0000-000000000001 of tenant a", "entry_balances"
+    )
+    sql.execute(postings(("team#0", 1, "5"), ("team#0", 2, "-5"), ("org#0", 1, "5"), ("org#0", 2, "-5")))
+
+
+def test_version_of_a_book_is_posted_once(sql: Sql) -> None:
+    sql.execute(postings(("team#0", 1, "5"), ("team#0", 2, "-5")))
+    refused(sql, postings(("team#0", 2, "5"), ("team#0", 3, "-5")), "duplicate key", "posting_pkey")
+
+
+def test_no_posting_of_zero(sql: Sql) -> None:
+    refused(sql, postings(("team#0", 1, "0")), "posting_amount_is_not_zero", "posting_amount_is_not_zero")
+
+
+@pytest.mark.parametrize("table", WRITE_ONCE)
+@pytest.mark.parametrize("statement", ["UPDATE {} SET tenant = tenant", "DELETE FROM {}", "TRUNCATE {}"])
+def test_journal_is_append_only(sql: Sql, table: str, statement: str) -> None:
+    refused(sql, statement.format(table).encode(), WRITE_ONCE[table], f"{table}_append_only")
+
+
+@pytest.mark.parametrize("table", ["hold", "book", "budget"])
+@pytest.mark.parametrize("statement", ["DELETE FROM {}", "TRUNCATE {}"])
+def test_nothing_is_removed(sql: Sql, table: str, statement: str) -> None:
+    refused(sql, statement.format(table).encode(), f"A {table} is never removed.", f"{table}_never_removed")
+
+
+# --- holds ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["OUTCOME_UNKNOWN", "SETTLED", "RELEASED", "EXPIRED"])
+def test_births(sql: Sql, state: str) -> None:
+    refused(sql, insert("hold", HOLD, state=f"'{state}'", attempt="1", inferred="true"), BIRTH, "hold_birth")
+    refused(sql, insert("hold", HOLD, version="2"), BIRTH, "hold_birth")
+
+
+LEGAL = {
+    ("RESERVED", "RELEASED"), ("RESERVED", "DISPATCHING"), ("DISPATCHING", "OUTCOME_UNKNOWN"),
+    ("DISPATCHING", "SETTLED"), ("OUTCOME_UNKNOWN", "SETTLED"),
+}  # fmt: skip
+WAY_TO = {
+    "RESERVED": (),
+    "DISPATCHING": ("DISPATCHING",),
+    "OUTCOME_UNKNOWN": ("DISPATCHING", "OUTCOME_UNKNOWN"),
+    "SETTLED": ("DISPATCHING", "SETTLED"),
+    "RELEASED": ("RELEASED",),
+}
+
+
+def bring_to(sql: Sql, state: str) -> None:
+    sql.execute(insert("hold", HOLD))
+    for step in WAY_TO[state]:
+        sql.execute(change(state=f"'{step}'", attempt="0" if step == "RELEASED" else "1"))
+
+
+@pytest.mark.parametrize("before", WAY_TO)
+@pytest.mark.parametrize("after", [*WAY_TO, "EXPIRED"])
+def test_transitions(sql: Sql, before: str, after: str) -> None:
+    bring_to(sql, before)
+    attempt = "attempt" if after == "RELEASED" else "1"
+    statement = change(state=f"'{after}'", attempt=attempt)
+    if before == after or (before, after) in LEGAL:
+        sql.execute(statement)
+    elif after == "RELEASED" and before != "RELEASED":
+        # Two laws forbid it; the one of the row itself speaks first.
+        refused(sql, statement, "never_released", "hold_once_dispatched_is_never_released")
+        refused(sql, change(state="'RELEASED'", inferred="true"), TRANSITION, "hold_transition")
+    else:
+        refused(sql, statement, TRANSITION, "hold_transition")
+
+
+def test_reserved_is_settled_only_by_evidence_of_a_call(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    refused(sql, change(state="'SETTLED'", attempt="1"), TRANSITION, "hold_transition")
+    sql.execute(change(state="'SETTLED'", attempt="1", inferred="true"))
+
+
+def test_dispatched_is_never_released(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    refused(sql, change(state="'RELEASED'", attempt="1", inferred="true"), RELEASE, "hold_release")
+    refused(sql, change(state="'RELEASED'", attempt="1"), "never_released", "hold_once_dispatched_is_never_released")
+    refused(sql, change(attempt="1", state="'DISPATCHING'", generation="-1"), "only grow", "hold_attempts")
+    sql.execute(change(state="'DISPATCHING'", attempt="1"))
+    refused(sql, change(attempt="0", state="'RESERVED'"), "only grow", "hold_attempts")
+
+
+def test_dispatch_has_an_attempt(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    law = "hold_beyond_reserved_has_an_attempt"
+    refused(sql, change(state="'DISPATCHING'"), law, law)
+
+
+def test_version_grows_by_one(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    law = "The version of a hold grows by one with each change."
+    refused(sql, change(version="version"), law, "hold_version")
+    refused(sql, change(version="version + 2"), law, "hold_version")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "amount = 4", "currency = 'EUR'", "quote = '{\"amount\": \"4\"}'", "books = '{org#0}'", "budget_ids = '{org}'",
+        "fingerprint = 'g'", "operation_id = 'other'", "tenant = 'b'", "created_at = now()", "exclusive_key = 'k'",
+    ],
+)  # fmt: skip
+def test_what_a_hold_is_never_changes(sql: Sql, changed: str) -> None:
+    bring_to(sql, "RESERVED")
+    name, value = changed.split(" = ")
+    law = "The operation, amount, quote, path, content and exclusive key of a hold never change."
+    refused(sql, change(**{name: value}), law, "hold_identity")
+
+
+@pytest.mark.parametrize(
+    "changed", ["settled = 1", "resolved_at = now()", "resolution_kind = 'NO_COST'", "resolution_digest = 'x'"]
+)
+def test_what_a_hold_was_settled_at_changes_only_with_a_revision(sql: Sql, changed: str) -> None:
+    bring_to(sql, "SETTLED")
+    name, value = changed.split(" = ")
+    law = "What a hold was settled at changes only with the next revision of its resolution."
+    refused(sql, change(**{name: value}), law, "hold_resolution")
+    refused(sql, change(**{name: value, "revision": "revision + 2"}), law, "hold_resolution")
+    sql.execute(change(**{name: value, "revision": "revision + 1"}))
+    refused(sql, change(revision="0"), law, "hold_resolution")
+
+
+def test_one_open_hold_per_exclusive_key(sql: Sql) -> None:
+    law = "hold_one_open_per_exclusive_key"
+    sql.execute(insert("hold", HOLD, exclusive_key="'order-1'"))
+    refused(sql, insert("hold", HOLD, operation_id="'op-2'", exclusive_key="'order-1'"), law, law)
+    sql.execute(change(state="'DISPATCHING'", attempt="1"))
+    sql.execute(change(state="'OUTCOME_UNKNOWN'"))
+    refused(sql, insert("hold", HOLD, operation_id="'op-2'", exclusive_key="'order-1'"), law, law)
+    sql.execute(change(state="'SETTLED'"))
+    sql.execute(insert("hold", HOLD, operation_id="'op-2'", exclusive_key="'order-1'"))
+
+
+def test_one_resolution_per_revision(sql: Sql) -> None:
+    row = {
+        "tenant": "'a'", "operation_id": "'op'", "revision": "1", "kind": "'USAGE'", "digest": "'d'", "amount": "5",
+        "currency": "'USD'", "cost_over_hold": "0", "lines": "'[]'", "actor": "'gw'", "recorded_at": "now()",
+    }  # fmt: skip
+    sql.execute(insert("resolution", row))
+    refused(sql, insert("resolution", row, digest="'e'"), "duplicate key", "resolution_pkey")
+    law = "resolution_later_revision_names_what_it_replaces"
+    refused(sql, insert("resolution", row, revision="2"), law, law)
+    sql.execute(insert("resolution", row, revision="2", supersedes="'d'"))
+
+
+# --- books ----------------------------------------------------------------------------------------------------------
+
+UNBOUNDED = {"floor": "NULL"}
+SHORT = {"available": "0", "authority": "10", "deficit": "2", "spent": "12"}
+
+
+@pytest.mark.parametrize(
+    ("row", "law"),
+    [
+        ({"available": "9"}, "book_authority_and_deficit_equal_the_rest"),
+        ({"held": "1"}, "book_authority_and_deficit_equal_the_rest"),
+        ({"expense": "1"}, "book_expense_equals_payable"),
+        ({"available": "-1", "spent": "11"}, "book_available_is_not_below_floor"),
+        ({"available": "-3", "spent": "13", "floor": "-2"}, "book_available_is_not_below_floor"),
+        (SHORT | {"available": "1", "spent": "11"}, "book_available_above_floor_means_deficit_zero"),
+        (SHORT | UNBOUNDED, "book_available_above_floor_means_deficit_zero"),
+        ({"held": "-1", "available": "11"}, "book_no_balance_but_available_is_negative"),
+        ({"authority": "-1", "available": "0", "deficit": "1"}, "book_no_balance_but_available_is_negative"),
+        ({"budget_id": "NULL"}, "book_is_of_a_budget_or_of_a_provider"),
+        ({"provider": "'openai'"}, "book_is_of_a_budget_or_of_a_provider"),
+        ({"version": "-1"}, "book_version_counts_postings"),
+    ],
+)
+def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None:
+    refused(sql, insert("book", BOOK, **row), law, law)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        SHORT,
+        UNBOUNDED | {"available": "-90", "spent": "100"},
+        {"floor": "-5", "available": "-5", "spent": "15"},
+        {"budget_id": "NULL", "provider": "''", "expense": "3", "payable": "3"},
+    ],
+)
+def test_books_in_balance(sql: Sql, row: dict[str, str]) -> None:
+    sql.execute(insert("book", BOOK, **row))
+
+
+def test_floor_holds_for_a_program_that_bypasses_the_service(sql: Sql) -> None:
+    sql.execute(insert("book", BOOK))
+    law = "book_available_is_not_below_floor"
+    refused(sql, b"UPDATE book SET available = available - 10.01, spent = spent + 10.01, version = 4", law, law)
+
+
+def test_book_goes_forward_and_stays_what_it_is(sql: Sql) -> None:
+    sql.execute(insert("book", BOOK))
+    refused(sql, b"UPDATE book SET version = 1", "and never goes back", "book_version")
+    refused(sql, b"UPDATE book SET currency = 'EUR'", "of a book never change", "book_identity")
+    refused(sql, b"UPDATE book SET budget_id = 'other'", "of a book never change", "book_identity")
+    sql.execute(b"UPDATE book SET closed = true")
+
+
+def test_budget(sql: Sql) -> None:
+    row = {
+        "tenant": "'a'", "budget_id": "'team'", "path": "'{org,team}'", "currency": "'USD'", "display_name": "''",
+        "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'",
+    }  # fmt: skip
+    for changes, law in (
+        ({"path": "'{team,org}'"}, "budget_path_ends_at_the_budget"),
+        ({"limit_amount": "-1"}, "budget_limit_is_not_negative"),
+        ({"budget_id": "E'a\\x1fb'", "path": "ARRAY[E'a\\x1fb']"}, "budget_id_has_no_control_characters"),
+    ):
+        refused(sql, insert("budget", row, **changes), law, law)
+    sql.execute(insert("budget", row))

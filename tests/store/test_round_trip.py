@@ -1,0 +1,212 @@
+"""Every kind of row comes back from the database as it was decided."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import Table, select
+
+from ledger.domain.batch import Decision
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
+from ledger.domain.model import Account, Evidence, Incident, Posting, Resolution
+from ledger.domain.needs import financial_book
+from ledger.domain.refusals import Reason
+from ledger.domain.states import HoldState, ResolutionKind
+from ledger.store import tables as t
+from ledger.store.database import Database
+from ledger.store.load import load
+from tests.store import samples as s
+from tests.store.samples import ADMIN, GATEWAY, NOON, T
+
+
+def stored(database: Database, table: Table) -> list[tuple[Any, ...]]:
+    with database.read() as connection:
+        return [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+
+
+def both(hold: Any) -> Decision:
+    return Decision(holds={(hold.tenant, hold.operation_id): hold})
+
+
+def test_new_hold_with_every_field(database: Database) -> None:
+    given = s.hold(
+        quote=s.METERED,
+        amount=Decimal("0.018"),
+        labels={"cost_centre": "4711", "project": "größer"},
+        budget_ids=("team", "user"),
+        exclusive_key="order-1",
+        request_group="group-1",
+        provider_receipt="rcpt-1",
+        inferred=True,
+        **s.DISPATCHED,
+    )
+    s.write(database, both(given))
+    assert s.read(database, [s.settle()]).holds == {(T, "op-1"): given}
+
+
+def test_new_hold_with_few_fields(database: Database) -> None:
+    s.write(database, both(s.hold()))
+    found = s.read(database, [s.settle()]).holds[(T, "op-1")]
+    assert found == s.hold()
+    assert found.state is HoldState.RESERVED
+    assert found.created_at.tzinfo is UTC or found.created_at.utcoffset() == timedelta(0)
+
+
+def test_changed_hold(database: Database) -> None:
+    before = s.hold(labels={"a": "b"}, exclusive_key="order-1", **s.DISPATCHED)
+    s.write(database, both(before))
+    after = replace(before, **s.SETTLED, provider_receipt="rcpt-1", updated_at=NOON + timedelta(hours=1), version=2)
+    s.write(database, both(after), s.read(database, [s.settle()]))
+    found = s.read(database, [s.settle()]).holds[(T, "op-1")]
+    assert found == after
+    assert found.resolution_kind is ResolutionKind.USAGE
+
+
+def test_budgets_with_their_chains_and_books(database: Database) -> None:
+    org, team = s.budget("org", ("org",), None), s.budget("team")
+    user, other = s.budget("user", ("org", "team", "user"), "0"), s.budget("other", ("org", "other"))
+    books = [s.book(b.budget_id, floor=b.limit and Decimal(0)) for b in (org, team, user, other)]
+    books[1] = replace(
+        books[1], authority=Decimal("10"), available=Decimal("4.5"), held=Decimal(1), unknown=Decimal(2),
+        spent=Decimal("2.5"), closed=True, version=12,
+    )  # fmt: skip
+    decision = Decision(budgets=[org, team, user, other], books={(T, b.book_id): b for b in books})
+    s.write(database, decision)
+    loaded = s.read(database, [s.reserve(budget_ids=("user", "nobody"))])
+    assert loaded.budgets == {(T, "org"): org, (T, "team"): team, (T, "user"): user}
+    assert loaded.books == {(T, b.book_id): b for b in books[:3]}
+
+
+def test_changed_book(database: Database) -> None:
+    before = s.book(floor=Decimal(0))
+    team = s.budget("team", ("team",))
+    s.write(database, Decision(budgets=[team], books={(T, "team#0"): before}))
+    after = replace(
+        before, floor=Decimal(-3), closed=True, version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
+        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5),
+    )  # fmt: skip
+    command = s.reserve()
+    s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
+    assert s.read(database, [command]).books == {(T, "team#0"): after}
+
+
+def test_financial_book_is_opened_when_it_is_first_needed(database: Database) -> None:
+    given = s.hold(books=(), **s.DISPATCHED)
+    s.write(database, both(given))
+    new = financial_book(given, 3)
+    command = s.settle()
+    with database.transaction() as connection:
+        loaded, _ = load(connection, [command], 3, uuid4)
+        assert loaded.books == {(T, "#financial/stripe/refund/USD/3"): new}
+        connection.commit()
+    after = replace(new, version=2, expense=Decimal("2.25"), payable=Decimal("2.25"))
+    s.write(database, Decision(books={(T, after.book_id): after}), loaded)
+    assert s.read(database, [command], stripe=3).books == {(T, after.book_id): after}
+
+
+def test_entries_and_postings(database: Database) -> None:
+    entries = [s.entry(), s.entry(UUID(int=2), operation_id=None, effective_at=datetime(2020, 1, 1, tzinfo=UTC))]
+    lines = [
+        s.posting(1, Account.AVAILABLE, "0.000000000000000001"),
+        s.posting(2, Account.HELD, "-0.000000000000000001"),
+        Posting(T, "org#0", 1, UUID(int=2), Account.AUTHORITY, Decimal("99999999999999999999.999999999999999999")),
+        Posting(T, "org#0", 2, UUID(int=2), Account.AVAILABLE, Decimal("-99999999999999999999.999999999999999999")),
+    ]
+    s.write(database, Decision(entries=entries, postings=lines))
+    assert stored(database, t.entry) == sorted(tuple(e) for e in entries)
+    assert stored(database, t.posting) == sorted(tuple(p) for p in lines)
+
+
+def test_receipts(database: Database) -> None:
+    refused = s.receipt(
+        "key-2", outcome=Reason.INSUFFICIENT_BUDGET, refusal={"message": "no", "metadata": {"x": "1"}}, state=None
+    )
+    s.write(database, Decision(receipts=[s.receipt(), refused, s.receipt("key-3")]))
+    loaded = s.read(database, [s.reserve("op-1", key="key-1"), s.reserve("op-2", key="key-2"), s.reserve("op-4")])
+    assert loaded.receipts == {s.receipt()[:4]: s.receipt(), refused[:4]: refused}
+
+
+def test_evidence_resolutions_and_incidents(database: Database) -> None:
+    rejected = s.evidence(
+        evidence_id=UUID(int=8),
+        status="REJECTED",
+        reasons=("provider is x, quoted was y", "input_tokens is\x1fnegative"),
+        observed_at=NOON,
+        provider_receipt="rcpt-1",
+        digest=b"d" * 32,
+        body={"document": '{"a": [1, 2.50]}', "nothing": None},
+    )
+    revised = s.resolution(
+        revision=2, supersedes=b"d" * 32, digest=b"e" * 32, lines=(), evidence_id=None, entry_id=None, reason="bill"
+    )
+    s.write(
+        database,
+        Decision(evidence=[s.evidence(), rejected], resolutions=[s.resolution(), revised], incidents=[s.incident()]),
+    )
+    kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, t.evidence)]
+    assert kept == [s.evidence(), rejected._replace(reasons=(rejected.reasons[0], "input_tokens is negative"))]
+    facts = [Resolution._make(row)._replace(lines=tuple(row[9])) for row in stored(database, t.resolution)]
+    assert facts == [s.resolution(), revised]
+    assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+
+
+def test_grants_by_reference(database: Database) -> None:
+    s.write(database, Decision(grants=[s.grant("po-1"), s.grant("po-2")]))
+    command = GrantBudget(ADMIN, "k", "team", Decimal(1), "USD", "po-2")
+    assert s.read(database, [command]).grants == {(T, "team", "po-2"): s.grant("po-2")}
+
+
+def test_newest_card_and_pinned_card(database: Database) -> None:
+    s.write(database, Decision(cards=[s.card(1), s.card(2), s.card(1, "other")]))
+    s.write(database, both(s.hold(quote=s.METERED, books=(), **s.DISPATCHED)))
+    put = PutPriceCard(ADMIN, "k", s.card(0))
+    loaded = s.read(database, [put, s.settle()])
+    assert loaded.cards == {(T, "gpt-x", 0): s.card(2), (T, "gpt-x", 2): s.card(2)}
+    s.write(database, Decision(cards=[s.card(3)]))
+    assert s.read(database, [put]).cards[(T, "gpt-x", 0)] == s.card(3)
+    assert s.read(database, [put, s.settle()]).cards[(T, "gpt-x", 2)] == s.card(2)
+
+
+def test_exclusive_key_is_owned_by_an_open_hold_only(database: Database) -> None:
+    command = s.reserve("op-2", exclusive_key="order-1")
+    s.write(database, both(s.hold("op-1", exclusive_key="order-1")))
+    assert s.read(database, [command]).exclusive == {(T, "order-1"): "op-1"}
+    released = s.hold(
+        "op-1", exclusive_key="order-1", version=2, state=HoldState.RELEASED, revision=1, settled=Decimal(0)
+    )
+    s.write(database, both(released), s.read(database, [s.settle("op-1")]))
+    assert s.read(database, [command]).exclusive == {}
+
+
+def test_closed_books_for_a_dispatch_are_read_without_a_lock(database: Database) -> None:
+    books = {(T, "org#0"): s.book("org"), (T, "team#0"): s.book("team", closed=True)}
+    s.write(database, both(s.hold()))
+    s.write(database, Decision(books=books))
+    loaded = s.read(
+        database, [BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))]
+    )
+    assert loaded.closed_books == {(T, "team#0")}
+    assert loaded.books == {}
+
+
+def test_clock_and_transaction(database: Database) -> None:
+    with database.transaction() as connection:
+        loaded, transaction_id = load(connection, [CreateBudget(ADMIN, "k", "org", None, "USD", "", None)], 5, uuid4)
+        connection.commit()
+    assert abs(loaded.now - datetime.now(UTC)) < timedelta(minutes=1)
+    assert loaded.now.utcoffset() == timedelta(0)
+    assert loaded.stripe == 5
+    assert s.column(database, f"SELECT pg_xact_status('{int(transaction_id)}'::xid8)") == ["committed"]
+
+
+def test_tables_have_the_fields_of_the_model() -> None:
+    renamed = {"limit": "limit_amount"}
+    for table, sample in (
+        (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
+        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
+        (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
+    ):  # fmt: skip
+        fields = getattr(sample, "_fields", None) or sample.__dataclass_fields__  # type: ignore[attr-defined]
+        assert {renamed.get(name, name) for name in fields} == set(table.c.keys()), table.name
