@@ -110,12 +110,15 @@ async def play(gateway: Client, admin: Client, folder: Path = FOLDER) -> Replaye
         for name, result in settled.items()
         if result.WhichOneof("result") == "resolve"
     }
+    refused = {name: r.error.message for name, r in settled.items() if r.WhichOneof("result") == "error"}
+    if refused:
+        await gateway.holds.BatchExecute(hold_pb2.BatchExecuteRequest(commands=[_unknown(name) for name in refused]))
     return Replayed(
         rows=len(recordings),
         settled=len(amounts),
         agreeing=sum(amounts.get(recording.operation_id) == recording.expected for recording in recordings),
         posted=sum(amounts.values(), Decimal(0)),
-        refused=tuple(result.error.message for result in settled.values() if result.WhichOneof("result") == "error"),
+        refused=tuple(f"{name}: {message}" for name, message in refused.items()),
     )
 
 
@@ -144,6 +147,15 @@ def _commands(recording: Recording) -> list[hold_pb2.Command]:
         hold_pb2.Command(begin_dispatch=dispatch),
         hold_pb2.Command(resolve=resolve),
     ]
+
+
+def _unknown(name: str) -> hold_pb2.Command:
+    """What a gateway says when the usage that it was given cannot settle the hold."""
+    return hold_pb2.Command(
+        mark_outcome_unknown=hold_pb2.MarkOutcomeUnknownRequest(
+            idempotency_key=f"{name}/unknown", operation_id=name, observation="the usage was refused as evidence"
+        )
+    )
 
 
 def _ceilings(recording: Recording) -> dict[str, int]:

@@ -16,7 +16,7 @@ import aiohttp
 import psycopg
 from rich.console import Console
 
-from ledger.audit.check import Violation, check
+from ledger.audit.check import LawResult, check
 from ledger.client import Client, connect
 from ledger.demo import recordings, story
 from ledger.demo.books import BUDGETS, CURRENCY, open_books
@@ -24,7 +24,7 @@ from ledger.demo.gateway import Gateway
 from ledger.demo.provider import FakeProvider
 from ledger.demo.screen import BALANCES, Ending, Screen
 from ledger.demo.stage import Stage, StageError, stage
-from ledger.settings import load
+from ledger.settings import SettingsError, load
 from ledger.store.database import Database
 from ledger.store.postgres import PostgresUnavailable
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
@@ -42,13 +42,13 @@ def main(argv: Sequence[str]) -> int:
     # The same clean end for both ways of being asked to stop.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     screen = Screen(Console(file=sys.stderr, quiet=True) if arguments.json else None)
-    given = load().database_url
     began = time.monotonic()
     screen.open()
     try:
-        with stage(given.get_secret_value() if given is not None else None) as set_up, _closed_port() as closed_url:
+        given = load().database_url
+        with stage(None if given is None else given.get_secret_value()) as set_up, _closed_port() as closed_url:
             ending = asyncio.run(_play(set_up, closed_url, screen.tell, began))
-    except (StageError, PostgresUnavailable, psycopg.Error) as error:
+    except (SettingsError, StageError, PostgresUnavailable, psycopg.Error) as error:
         print(f"The demo could not begin: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     screen.close(ending)
     if arguments.json:
         print(json.dumps(_to_json(ending)))
-    return 1 if ending.failures or ending.violations else 0
+    return 0 if ending.good else 1
 
 
 async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None], began: float) -> Ending:
@@ -77,13 +77,13 @@ async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None]
         expense = await finance.journal.GetBalance(
             journal_pb2.GetBalanceRequest(account=journal_pb2.ACCOUNT_EXPENSE, currency=CURRENCY)
         )
-    violations = await asyncio.to_thread(_violations, set_up.database_url)
+    laws = await asyncio.to_thread(_laws, set_up.database_url)
     return Ending(
         rows=told.rows,
         incidents=[_incident(incident) for incident in incidents],
         balances=balances,
         replayed=replayed,
-        violations=[str(violation) for violation in violations],
+        laws=laws,
         failures=[*told.failures, *_faults(told, replayed, balances, expense.balance.amount, len(incidents))],
         seconds=time.monotonic() - began,
         currency=CURRENCY,
@@ -100,11 +100,10 @@ def _incident(incident: hold_pb2.Incident) -> str:
     return f"{hold_pb2.IncidentKind.Name(incident.kind).removeprefix('INCIDENT_KIND_')} of {incident.operation_id}"
 
 
-def _violations(database_url: str) -> Sequence[Violation]:
+def _laws(database_url: str) -> Sequence[LawResult]:
     database = Database(database_url, pool_size=1)
     try:
-        with database.read() as connection:
-            return check(connection)
+        return check(database)
     finally:
         database.close()
 
@@ -141,7 +140,7 @@ def _to_json(ending: Ending) -> dict[str, Any]:
         "incidents": list(ending.incidents),
         "balances": dict(ending.balances),
         "recorded_usages": ending.replayed.to_json(),
-        "check": {"violations": len(ending.violations), "found": list(ending.violations)},
+        "check": {"violations": ending.violations, "laws": [law._asdict() for law in ending.laws]},
         "failures": list(ending.failures),
     }
 

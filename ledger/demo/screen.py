@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ledger.audit.check import LawResult
 from ledger.demo.recordings import Replayed
 from ledger.demo.story import Row
 
@@ -24,17 +24,25 @@ BALANCES = ("available", "held", "unknown", "spent", "deficit")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Everything that is shown at the end. `balances`: budget → name of the balance → amount; `violations`: one line each."""
+    """Everything that is shown at the end. `balances`: budget → name of the balance → amount; `laws`: what became of each."""
 
     rows: Sequence[Row]
     incidents: Sequence[str]
     balances: Mapping[str, Mapping[str, str]]
     replayed: Replayed
-    violations: Sequence[str]
+    laws: Sequence[LawResult]
     failures: Sequence[str]
     seconds: float = 0.0
     currency: str = "USD"
     limits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def violations(self) -> int:
+        return sum(law.violations for law in self.laws)
+
+    @property
+    def good(self) -> bool:
+        return not self.failures and not self.violations
 
 
 class Screen:
@@ -58,7 +66,7 @@ class Screen:
         line = Table.grid(padding=(0, 1))
         line.add_column(width=2, justify="right")
         line.add_column()
-        line.add_row(str(self._scenes), Text.assemble((f"{title}. ", "bold"), text))
+        line.add_row(str(self._scenes), Text.assemble((f"{title}: ", "bold"), text))
         self._console.print(line)
 
     def close(self, ending: Ending) -> None:
@@ -66,18 +74,23 @@ class Screen:
         self._console.print(_operations(ending.rows, ending.currency))
         self._console.print(_budgets(ending))
         for line in _remarks(ending):
-            self._console.print(Padding(line, (0, 0, 0, 1)))
+            self._console.print(line)
         for failure in ending.failures:
-            self._console.print(Text(f" NOT AS IT MUST BE: {failure}", style="bold red"))
+            self._console.print(Text(f"NOT AS IT MUST BE: {failure}", style="bold red"))
+
+
+def _table(title: str) -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
 
 
 def _operations(rows: Iterable[Row], currency: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, title="What became of each operation", title_justify="left")
+    table = _table(f"What became of each operation ({currency})")
     table.add_column("operation", no_wrap=True)
     table.add_column("the caller saw")
     table.add_column("the provider")
     table.add_column("hold", no_wrap=True)
-    table.add_column(f"posted {currency}", justify="right", no_wrap=True)
+    table.add_column("set aside", justify="right", no_wrap=True)
+    table.add_column("posted", justify="right", no_wrap=True)
     for row in rows:
         open_hold = row.posted is None
         table.add_row(
@@ -85,13 +98,14 @@ def _operations(rows: Iterable[Row], currency: str) -> Table:
             row.caller_saw,
             row.provider_did,
             Text(row.state, style="bold yellow" if open_hold else ""),
-            "nothing yet" if open_hold else row.posted,
+            row.set_aside,
+            "none yet" if open_hold else row.posted,
         )
     return table
 
 
 def _budgets(ending: Ending) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, title=f"The budgets, in {ending.currency}", title_justify="left")
+    table = _table(f"The budgets ({ending.currency})")
     table.add_column("budget", no_wrap=True)
     table.add_column("limit", justify="right", no_wrap=True)
     for name in BALANCES:
@@ -109,13 +123,11 @@ def _remarks(ending: Ending) -> Iterable[str]:
             f"at the price that their recorders expect, to the digit."
         )
         for reason in replayed.refused:
-            yield f"Not settled, and still held: {reason}"
+            yield f"Not settled, and so still held as unknown: {reason}"
     for incident in ending.incidents:
         yield f"Open incident: {incident}"
-    if ending.violations:
-        yield f"check: {len(ending.violations)} violations of the laws of the books:"
-        yield from (f"  {violation}" for violation in ending.violations)
-    else:
-        yield "check: every law of the books was recomputed from the rows; 0 violations."
-    if not ending.failures:
+    checked = sum(law.checked for law in ending.laws)
+    yield f"check: {len(ending.laws)} laws recomputed from the rows, {checked:,} checks; {ending.violations} violations."
+    yield from (f"  {law.law}: {example}" for law in ending.laws for example in law.examples)
+    if ending.good:
         yield f"Everything is as it must be ({ending.seconds:.1f} s)."

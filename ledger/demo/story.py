@@ -37,6 +37,7 @@ class Row:
     provider_acceptances: int
     provider_did: str
     state: str
+    set_aside: str
     posted: str | None
 
 
@@ -66,64 +67,75 @@ class Story:
     async def ordinary_call(self) -> None:
         call = self._call("chat", replies.OPENAI_MODEL)
         self.tell(
-            "An ordinary call", "Reserve the ceilings, send, settle on the usage in the answer. The rest comes free."
+            "chat",
+            "An ordinary call: set the most that it can cost aside, send, settle on the usage in the answer. What was not "
+            "used comes free.",
         )
         seen, _ = await self.gateway.call(call)
-        await self._end(call, seen, "executed it", 1, "SETTLED", OPENAI_COST)
+        await self._end(call, seen, "executed", 1, "SETTLED", OPENAI_COST)
 
     async def ordinary_stream(self) -> None:
         call = self._call("stream", replies.ANTHROPIC_MODEL, stream=True)
-        self.tell("A streamed call", "Its usage comes in two events whose counts are cumulative: the last ones count.")
+        self.tell(
+            "stream", "A streamed call: its usage comes in two parts, and the later counts replace the earlier ones."
+        )
         seen, _ = await self.gateway.call(call)
-        await self._end(call, seen, "executed it", 1, "SETTLED", ANTHROPIC_COST)
+        await self._end(call, seen, "executed", 1, "SETTLED", ANTHROPIC_COST)
 
     async def lost_reply(self) -> None:
         call = self._call("lost-reply", replies.OPENAI_MODEL, mode=Mode.DELAYED, patience=0.3)
         self.tell(
-            "The answer does not come in time",
-            "The provider may have charged for it: OUTCOME_UNKNOWN, the money stays held, a release is refused. "
-            "Then finance reads the provider's record: that is evidence, and settles it.",
+            "lost-reply",
+            "The answer does not come in time, and the provider may have charged for it: the outcome is unknown, the "
+            "money stays held, a release is refused. Then finance reads the provider's record: that is evidence, and "
+            "settles it.",
         )
         seen, hold = await self.gateway.call(call)
         self._expect("a lost reply", _state(hold), "OUTCOME_UNKNOWN")
         self._expect("the release of an unknown hold", await self._release(call), "HOLD_STATE")
         self._expect("records of a lost reply", await self._settle_from_records(call), [False])
-        await self._end(call, seen, "executed it", 1, "SETTLED", OPENAI_COST)
+        await self._end(call, seen, "executed", 1, "SETTLED", OPENAI_COST)
 
     async def connection_refused(self) -> None:
         call = self._call("refused-connection", replies.OPENAI_MODEL, url=self.closed_url, request_group="ticket-17")
         self.tell(
-            "Nothing was sent",
-            "The connection was refused, so no request can have left: a proof of no cost, settled at 0. "
-            "The same intent then runs again, as a new operation with a hold of its own.",
+            "refused-connection, run-again",
+            "Nothing can have been sent, which proves that it cost nothing: settled at 0. The same intent then runs "
+            "again, as a new operation with a hold of its own.",
         )
         seen, _ = await self.gateway.call(call)
-        await self._end(call, seen, "never heard of it", 0, "SETTLED", "0")
+        await self._end(call, seen, "never reached", 0, "SETTLED", "0")
         again = self._call("run-again", replies.OPENAI_MODEL, request_group="ticket-17")
         seen, _ = await self.gateway.call(again)
-        await self._end(again, seen, "executed it", 1, "SETTLED", OPENAI_COST)
+        await self._end(again, seen, "executed", 1, "SETTLED", OPENAI_COST)
         group = await self.finance.holds.ListHolds(hold_pb2.ListHoldsRequest(request_group="ticket-17"))
         names = [hold.operation_id for hold in group.holds]
         self._expect("the holds of one intent", names, ["refused-connection", "run-again"])
 
     async def refused_by_provider(self) -> None:
         call = self._call("rate-limited", replies.ANTHROPIC_MODEL, mode=Mode.REFUSE)
-        self.tell("The provider refuses", "A 429 with its request id proves that it was not executed: settled at 0.")
+        self.tell(
+            "rate-limited",
+            "A 429 with the provider's request id proves that the call was not executed: settled at 0.",
+        )
         seen, _ = await self.gateway.call(call)
-        await self._end(call, seen, "refused it", 0, "SETTLED", "0")
+        await self._end(call, seen, "refused", 0, "SETTLED", "0")
 
     async def zero_usage(self) -> None:
         call = self._call("zero-usage", replies.OPENAI_MODEL, mode=Mode.ZERO_USAGE)
-        self.tell("The provider reports zero", "Zero is a fact, and settles at 0. A missing number would not.")
+        self.tell(
+            "zero-usage",
+            "The provider reports a usage of zero. That is a fact, and settles at 0; a missing number would not.",
+        )
         seen, _ = await self.gateway.call(call)
         await self._end(call, seen, "charged nothing", 1, "SETTLED", "0")
 
     async def blind_resend(self) -> None:
         call = self._call("blind-resend", replies.OPENAI_MODEL, mode=Mode.LOST_REPLY)
         self.tell(
-            "Sent again without asking",
-            "The answer said no_replay, and someone sent it again: the provider executed it twice. One hold settles "
-            "once; the record of the other acceptance has another receipt, and opens an incident.",
+            "blind-resend",
+            "The ledger says NO_REPLAY of a lost reply, and someone sends it again: the provider executes it twice. One "
+            "hold settles once; the record of the other acceptance, by its other receipt, opens an incident for people.",
         )
         seen, hold = await self.gateway.call(call)
         self._expect("the advice about a lost reply", hold.recovery_action, error_pb2.RECOVERY_ACTION_NO_REPLAY)
@@ -135,19 +147,19 @@ class Story:
         )
         kinds = [hold_pb2.IncidentKind.Name(incident.kind) for incident in incidents.incidents]
         self._expect("incidents of a call sent twice", kinds, ["INCIDENT_KIND_DOUBLE_ACCEPTANCE"])
-        await self._end(call, seen, "executed it twice", 2, "SETTLED", OPENAI_COST)
+        await self._end(call, seen, "executed twice", 2, "SETTLED", OPENAI_COST)
 
     async def still_unknown(self) -> None:
         call = self._call("no-record-yet", replies.OPENAI_MODEL, mode=Mode.LATE_RECORD)
         self.tell(
-            "Nobody knows yet",
-            "The provider has no record to show, and no record is not a proof. No timer frees this money: it stays held "
-            "until someone brings evidence.",
+            "no-record-yet",
+            "A lost reply, and the provider has no record to show: that is not a proof. No timer and no cancel frees "
+            "this money; it stays held until someone brings evidence.",
         )
         seen, _ = await self.gateway.call(call)
         self._expect("records that are not published", await self._settle_from_records(call), [])
         self._expect("the release of an unknown hold", await self._release(call), "HOLD_STATE")
-        await self._end(call, seen, "executed it", 1, "OUTCOME_UNKNOWN", None)
+        await self._end(call, seen, "executed", 1, "OUTCOME_UNKNOWN", None)
 
     def _call(
         self,
@@ -184,7 +196,9 @@ class Story:
         self._expect(f"{call.operation_id}: acceptances", counted, acceptances)
         self._expect(f"{call.operation_id}: state", _state(hold), state)
         self._expect(f"{call.operation_id}: posted", amount, posted)
-        self.rows.append(Row(call.operation_id, _in_words(seen), counted, provider_did, _state(hold), amount))
+        self.rows.append(
+            Row(call.operation_id, _in_words(seen), counted, provider_did, _state(hold), hold.amount.amount, amount)
+        )
 
     async def _release(self, call: Call) -> str:
         """Tries to release the hold, and gives the reason of the refusal."""
@@ -234,7 +248,7 @@ def _state(hold: hold_pb2.Hold) -> str:
 
 def _in_words(seen: Seen) -> str:
     if isinstance(seen, Answered):
-        return "an answer with usage"
+        return "answer with usage"
     if isinstance(seen, NeverSent):
         return "connection refused"
     if isinstance(seen, Rejected):

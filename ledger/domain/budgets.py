@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
-from ledger.domain.journal import AUTHORITY, AVAILABLE, Move, give
+from ledger.domain.journal import AUTHORITY, AVAILABLE, give
 from ledger.domain.model import Book, Budget, EntryKind, Grant
 from ledger.domain.money import ZERO, plain
 from ledger.domain.refusals import Reason
@@ -46,7 +46,7 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
     if limit is not None:
         work.journal.post(
             EntryKind.OPEN,
-            [Move(book, AUTHORITY, limit), Move(book, AVAILABLE, -limit)],
+            [(book, AUTHORITY, limit), (book, AVAILABLE, -limit)],
             tenant=tenant,
             currency=budget.currency,
             actor=command.caller.actor,
@@ -104,7 +104,7 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     # From here it succeeds.
     entry_id = work.journal.post(
         EntryKind.GRANT,
-        [Move(book, AUTHORITY, command.amount), *give(book, command.amount)],
+        [(book, AUTHORITY, command.amount), *give(book, command.amount)],
         tenant=tenant,
         currency=budget.currency,
         actor=command.caller.actor,

@@ -7,18 +7,20 @@ two together.
 """
 
 import hashlib
-import json
+import json.encoder
 from collections.abc import Mapping
 from typing import TypeAlias
 
 Document: TypeAlias = "str | bool | list[Document] | tuple[Document, ...] | Mapping[str, Document] | None"
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+# JSONEncoder makes a new C encoder for every document, which takes a third of the time; this is the one that it makes, kept:
+# (circular check, default, strings, indent, separators, sort_keys, skipkeys, allow_nan).
+_encode = json.encoder.c_make_encoder(None, None, json.encoder.encode_basestring, None, ":", ",", True, False, False)  # type: ignore[attr-defined]  # it is not in the stubs
 
 
 def canonical(document: Document) -> bytes:
     """The RFC 8785 bytes of a document without numbers, whose keys are ASCII."""
-    return _encode(document).encode()
+    return "".join(_encode(document, 0)).encode()
 
 
 def digest(tag: str, version: int, document: Document) -> bytes:

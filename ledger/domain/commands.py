@@ -49,6 +49,11 @@ class _Keyed(ABC):
         """What the command says, without caller and key; numbers as strings."""
 
     @property
+    @abstractmethod
+    def resource(self) -> str:
+        """What the command is about: an operation, a budget or a price card."""
+
+    @property
     def receipt_key(self) -> tuple[str, str, str, str]:
         """(tenant, actor, command, key): the scope in which a key is unique."""
         return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
@@ -57,6 +62,10 @@ class _Keyed(ABC):
 @dataclass(frozen=True, slots=True)
 class _OnHold(_Keyed):
     operation_id: str
+
+    @property
+    def resource(self) -> str:
+        return self.operation_id
 
     @property
     def hold_key(self) -> tuple[str, str]:
@@ -251,6 +260,10 @@ class CreateBudget(_Keyed):
             "limit": None if self.limit is None else plain(self.limit),
         }
 
+    @property
+    def resource(self) -> str:
+        return self.budget_id
+
 
 @dataclass(frozen=True, slots=True)
 class GrantBudget(_Keyed):
@@ -271,6 +284,10 @@ class GrantBudget(_Keyed):
             "reference": self.reference,
         }
 
+    @property
+    def resource(self) -> str:
+        return self.budget_id
+
 
 @dataclass(frozen=True, slots=True)
 class PutPriceCard(_Keyed):
@@ -282,6 +299,10 @@ class PutPriceCard(_Keyed):
 
     def content(self) -> dict[str, Any]:
         return {"card": self.card.card_id, "content": self.card.to_document()}
+
+    @property
+    def resource(self) -> str:
+        return self.card.card_id
 
 
 HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse

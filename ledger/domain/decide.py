@@ -87,22 +87,13 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         key=command.key,
         fingerprint=command.fingerprint,
         fingerprint_version=FINGERPRINT_VERSION,
-        resource=_resource(command, outcome),
+        # A price card's key stands for the version that it gave.
+        resource=command.resource if outcome.card is None else f"{command.resource}#{outcome.card.version}",
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
         recorded_at=work.now,
     )
-
-
-def _resource(command: Command, outcome: Outcome) -> str:
-    """What the key stands for: an operation, a budget, or a version of a price card."""
-    if isinstance(command, PutPriceCard):
-        assert outcome.card is not None, "a price card is never refused here"
-        return f"{outcome.card.card_id}#{outcome.card.version}"
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        return command.budget_id
-    return command.operation_id
 
 
 def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:

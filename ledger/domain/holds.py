@@ -136,7 +136,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
     )
     work.decision.holds[command.hold_key] = hold
-    moves = [m for b in books for m in (Move(b, AVAILABLE, hold.amount), Move(b, HELD, -hold.amount))]
+    moves = [m for b in books for m in ((b, AVAILABLE, hold.amount), (b, HELD, -hold.amount))]
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
     return Outcome(hold=hold, may_send=dispatch is not None)
 
@@ -235,7 +235,7 @@ def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
 
 
 def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
-    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), *give(b, hold.amount))]
+    moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
     kind = ResolutionKind.NEVER_DISPATCHED
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)
@@ -257,7 +257,7 @@ def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
 
 
 def _become_unknown(work: Work, hold: Hold, actor: str) -> Hold:
-    moves = [m for b in _books(work, hold) for m in (Move(b, HELD, hold.amount), Move(b, UNKNOWN, -hold.amount))]
+    moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), (b, UNKNOWN, -hold.amount))]
     _post(work, hold, EntryKind.OUTCOME_UNKNOWN, moves, actor)
     return work.change(hold, state=HoldState.OUTCOME_UNKNOWN)
 

@@ -7,21 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import TypeAlias
 from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Posting
 
 AUTHORITY, AVAILABLE, HELD, UNKNOWN, SPENT, DEFICIT, EXPENSE, PAYABLE = Account
-
-
-class Move(NamedTuple):
-    """One line of an entry before it is posted."""
-
-    book: "OpenBook"
-    account: Account
-    amount: Decimal
 
 
 class OpenBook:
@@ -64,17 +56,21 @@ class OpenBook:
         )
 
 
+# One line of an entry before it is posted.
+Move: TypeAlias = tuple[OpenBook, Account, Decimal]
+
+
 def give(book: OpenBook, amount: Decimal) -> list[Move]:
     """Credits that give an amount back: DEFICIT is repaid first, the rest becomes AVAILABLE."""
     repaid = min(book.balances[DEFICIT], amount)
-    return [Move(book, DEFICIT, -repaid), Move(book, AVAILABLE, repaid - amount)]
+    return [(book, DEFICIT, -repaid), (book, AVAILABLE, repaid - amount)]
 
 
 def take(book: OpenBook, amount: Decimal) -> list[Move]:
     """Debits that take an amount which is owed in any case: AVAILABLE down to its floor, the rest becomes DEFICIT."""
     room = book.room()
     covered = amount if room is None else min(room, amount)
-    return [Move(book, AVAILABLE, covered), Move(book, DEFICIT, amount - covered)]
+    return [(book, AVAILABLE, covered), (book, DEFICIT, amount - covered)]
 
 
 class Journal:
@@ -93,7 +89,10 @@ class Journal:
     def open(self, book: Book) -> OpenBook:
         """The working copy of a book that was loaded, or is new."""
         key = (book.tenant, book.book_id)
-        return self._open.setdefault(key, OpenBook(self._loaded.books.get(key, book)))
+        opened = self._open.get(key)
+        if opened is None:
+            opened = self._open[key] = OpenBook(self._loaded.books.get(key, book))
+        return opened
 
     def post(
         self,
@@ -107,13 +106,13 @@ class Journal:
         effective_at: datetime | None = None,
     ) -> UUID | None:
         """Posts one entry. Lines of zero are left out; an entry without lines is not written and gives None."""
-        moves = [move for move in moves if move.amount]
-        if not moves:
+        lines = [move for move in moves if move[2]]
+        if not lines:
             return None
         now = self._loaded.now
         entry_id = self._loaded.new_id()
         postings = self._decision.postings
-        for book, account, amount in moves:
+        for book, account, amount in lines:
             book.version += 1
             book.balances[account] += amount if account in DEBIT_NORMAL else -amount
             postings.append(Posting(tenant, book.book.book_id, book.version, entry_id, account, amount))

@@ -76,7 +76,7 @@ def plain(amount: Decimal) -> str:
 
 def round_line(quantity: int, rate: Decimal, per: int) -> Decimal:
     """The price of `quantity` units at `rate` for `per` of them; rounded once, half even, to 18 places."""
-    return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per)), _QUANTUM)
+    return _ROUNDING.quantize(_ROUNDING.divide(_ROUNDING.multiply(rate, quantity), per), _QUANTUM)
 
 
 def most_of(quantity: int, rate: Decimal, per: int, rounded_lines: int) -> Decimal:
@@ -84,8 +84,10 @@ def most_of(quantity: int, rate: Decimal, per: int, rounded_lines: int) -> Decim
 
     Each of the lines that `round_line` rounds can gain half a unit of the last place; lines that come out even gain nothing.
     """
-    exact = _ROUNDING.divide(_ROUNDING.multiply(Decimal(quantity), rate), Decimal(per))
-    gain = _ROUNDING.multiply(_HALF_QUANTUM, Decimal(min(quantity, rounded_lines)))
+    if not rounded_lines:
+        return round_line(quantity, rate, per)
+    exact = _ROUNDING.divide(_ROUNDING.multiply(rate, quantity), per)
+    gain = _ROUNDING.multiply(_HALF_QUANTUM, min(quantity, rounded_lines))
     return _ROUNDING.add(exact, gain).quantize(_QUANTUM, ROUND_FLOOR, _ROUNDING)
 
 

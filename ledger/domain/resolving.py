@@ -169,11 +169,11 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     moves: list[Move] = []
     for book_id in hold.books:
         book = work.journal.book(hold.tenant, book_id)
-        moves += [Move(book, account, hold.amount), Move(book, SPENT, -cost)]
+        moves += [(book, account, hold.amount), (book, SPENT, -cost)]
         moves += give(book, hold.amount - cost) if cost <= hold.amount else take(book, cost - hold.amount)
     if cost:
         financial = work.journal.open(financial_book(hold, work.loaded.stripe))
-        moves += [Move(financial, EXPENSE, cost), Move(financial, PAYABLE, -cost)]
+        moves += [(financial, EXPENSE, cost), (financial, PAYABLE, -cost)]
     return moves
 
 

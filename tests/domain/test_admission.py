@@ -57,7 +57,7 @@ def test_ten_thousand_requests_of_five_hundred_millionths_of_a_cent_come_to_exac
     run("""
     adm: budget org USD 0.0005 -> ok
     adm: card gpt USD requests=5e-8/1 -> ok
-    reserve op1 org card=gpt requests=10000 nonce=n1 -> ok send   # 10000 × 0.00000005 = 0.0005
+    reserve op1 org card=gpt requests=10000 nonce=n1 -> ok send   # 10000 * 0.00000005 = 0.0005
     usage op1 requests=10000 -> ok
     balance org available=0 spent=0.0005
     """)
@@ -70,7 +70,7 @@ def test_a_call_without_an_output_limit_and_without_a_limit_of_the_model_has_no_
     reserve op1 org card=open in=10 -> UNQUOTABLE field=quote.metered.ceilings[output_tokens] says=output_tokens
     hold op1 none
     reserve op2 org card=open in=10 out=0 -> ok
-    balance org available=99.99997 held=0.00003        # 10 × 3 / 1000000
+    balance org available=99.99997 held=0.00003        # 10 * 3 / 1000000
     """)
 
 
@@ -79,7 +79,7 @@ def test_a_ceiling_above_the_models_own_is_lowered_to_it_and_the_quote_says_so()
     adm: budget org USD 100 -> ok
     adm: card gpt USD in=3 out=15 max_in=100000 max_out=16384 -> ok
     reserve op1 org card=gpt in=1000 out=999999999 -> ok
-    quote op1 amount=0.24876 in=1000@3 out=16384@15 clamped=output_tokens   # 0.003 + 16384 × 15 / 1000000 = 0.24576
+    quote op1 amount=0.24876 in=1000@3 out=16384@15 clamped=output_tokens   # 0.003 + 16384 * 15 / 1000000 = 0.24576
     reserve op2 org card=gpt -> ok
     quote op2 amount=0.54576 in=100000@3 out=16384@15 clamped=none          # nothing asked: the model's own limits
     """)
@@ -90,7 +90,7 @@ def test_a_long_prompt_is_quoted_at_the_highest_rate_that_can_apply() -> None:
     adm: budget org USD 100 -> ok
     adm: card gpt USD in=2 cached=0.2 write=2.5 in>272000=4 cached>272000=0.4 write>272000=5 out=12 out>272000=18 -> ok
     reserve op1 org card=gpt in=300000 out=1000 -> ok
-    quote op1 amount=1.518 in=300000@5 out=1000@18         # 300000 × 5 / 1000000 = 1.5; 1000 × 18 / 1000000 = 0.018
+    quote op1 amount=1.518 in=300000@5 out=1000@18         # 300000 * 5 / 1000000 = 1.5; 1000 * 18 / 1000000 = 0.018
     reserve op2 org card=gpt in=272000 out=1000 -> ok
     quote op2 amount=0.692 in=272000@2.5 out=1000@12       # at the threshold, not above it: 0.68 + 0.012
     """)

@@ -1,6 +1,7 @@
 """Evidence that does not settle: it is kept with the reason, and the hold stays as it was."""
 
 import pytest
+
 from ledger.domain.evidence import AUTHORITATIVE, reprice
 from ledger.domain.model import Role
 from tests.domain.table import run

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+
 from ledger.domain.batch import Loaded, StaleRows
 from ledger.domain.commands import CreateBudget, Release
 from ledger.domain.decide import decide

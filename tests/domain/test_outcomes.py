@@ -1,6 +1,7 @@
 """What became of a call, and who may say so."""
 
 import pytest
+
 from tests.domain.table import run
 
 CARD = """
@@ -21,7 +22,7 @@ def test_a_stream_that_was_cut_stays_held_until_the_provider_reports_its_usage()
     sys: lapse op1 -> unchanged
     hold op1 OUTCOME_UNKNOWN
     usage op1 in=1000 out=200 source=PROVIDER_RECORD -> ok
-    balance org available=9.994 unknown=0 spent=0.006                  # 0.003 + 200 × 15 / 1000000
+    balance org available=9.994 unknown=0 spent=0.006                  # 0.003 + 200 * 15 / 1000000
     entries op1 RESERVE OUTCOME_UNKNOWN SETTLE
     """
     )

@@ -1,13 +1,14 @@
 """Usage at the rates of a card. Rates are per million tokens unless written out."""
 
 import pytest
+
 from tests.domain.table import run
 
 ORG = "    adm: budget org USD 1000 -> ok\n"
 
 
 def test_cache_creation_input_and_output_are_priced_apart() -> None:
-    # 3 × 3 + 12304 × 3.75 + 550 × 15 = 9 + 46140 + 8250 = 54399
+    # 3 * 3 + 12304 * 3.75 + 550 * 15 = 9 + 46140 + 8250 = 54399
     run(
         ORG
         + """
@@ -22,7 +23,7 @@ def test_cache_creation_input_and_output_are_priced_apart() -> None:
 
 
 def test_cached_tokens_are_beside_the_other_input() -> None:
-    # prompt 2006 of which 1920 cached: 86 × 2 + 1920 × 0.5 + 300 × 8 = 172 + 960 + 2400 = 3532
+    # prompt 2006 of which 1920 cached: 86 * 2 + 1920 * 0.5 + 300 * 8 = 172 + 960 + 2400 = 3532
     run(
         ORG
         + """
@@ -35,7 +36,7 @@ def test_cached_tokens_are_beside_the_other_input() -> None:
 
 
 def test_eighty_of_a_hundred_thousand_tokens_from_the_cache() -> None:
-    # 20000 × 1.25 + 80000 × 0.125 = 25000 + 10000
+    # 20000 * 1.25 + 80000 * 0.125 = 25000 + 10000
     run(
         ORG
         + """
@@ -60,7 +61,7 @@ def test_a_negative_line_rejects_the_evidence() -> None:
 
 
 def test_reasoning_inside_the_output_and_thoughts_beside_it_are_both_output() -> None:
-    # 14746 × 30 + 1944 × 180 = 442380 + 349920 = 792300; 9 × 0.30 + 22 × 2.50 = 2.7 + 55 = 57.7
+    # 14746 * 30 + 1944 * 180 = 442380 + 349920 = 792300; 9 * 0.30 + 22 * 2.50 = 2.7 + 55 = 57.7
     run(
         ORG
         + """
@@ -77,7 +78,7 @@ def test_reasoning_inside_the_output_and_thoughts_beside_it_are_both_output() ->
 
 
 def test_one_threshold_for_the_request_chosen_by_the_whole_prompt() -> None:
-    # the prompt is 200 + 2000 + 400 = 2600 > 2000: 200 × 6 + 2000 × 0.6 + 400 × 7.5 + 10 × 20 = 1200 + 1200 + 3000 + 200
+    # the prompt is 200 + 2000 + 400 = 2600 > 2000: 200 * 6 + 2000 * 0.6 + 400 * 7.5 + 10 * 20 = 1200 + 1200 + 3000 + 200
     run(
         ORG
         + """
@@ -121,7 +122,7 @@ def test_asked_for_priority_and_served_standard_is_priced_by_the_tier_that_serve
     reserve op1 org card=gpt in=1000 out=100 tier=priority nonce=n1 -> ok send
     usage op1 in=1000 out=100 tier=flex -> EVIDENCE_REJECTED says="served tier flex is not in the quote"
     usage op1 in=1000 out=100 tier=standard -> ok
-    hold op1 SETTLED settled=0.003                              # 1000 × 2 + 100 × 10 = 3000
+    hold op1 SETTLED settled=0.003                              # 1000 * 2 + 100 * 10 = 3000
     reserve op2 org card=gpt in=1000 out=100 tier=priority nonce=n2 -> ok send
     usage op2 in=1000 out=100 -> ok                             # not said: the tier that was asked for
     hold op2 SETTLED settled=0.006
@@ -136,7 +137,7 @@ def test_a_tier_that_prices_fewer_buckets_than_the_standard_one() -> None:
     adm: card gpt USD in=2 cached=1 out=10 in@priority=4 -> ok
     reserve op1 org card=gpt in=1000 out=100 tier=priority nonce=n1 -> ok send
     quote op1 in=1000@4 out=100@10
-    usage op1 in=500 cached=500 out=0 tier=priority -> EVIDENCE_REJECTED says="cache_read_tokens has no price on the card in tier priority"
+    usage op1 in=500 cached=500 out=0 tier=priority -> EVIDENCE_REJECTED says="cache_read_tokens has no price"
     usage op1 in=500 cached=500 out=0 tier=standard -> ok       # 1000 + 500
     hold op1 SETTLED settled=0.0015
     """
@@ -163,7 +164,7 @@ def test_a_tool_costs_its_fee_for_each_call_that_was_reported() -> None:
         + """
     adm: card gpt USD in=3 searches=10/1000 -> ok
     reserve op1 org card=gpt in=1000 searches=5 nonce=n1 -> ok send
-    quote op1 amount=0.053 in=1000@3 searches=5@10              # 0.003 + 5 × 10 / 1000
+    quote op1 amount=0.053 in=1000@3 searches=5@10              # 0.003 + 5 * 10 / 1000
     usage op1 in=1000 -> ok                                     # declared, not used
     hold op1 SETTLED settled=0.003
     reserve op2 org card=gpt in=1000 searches=5 nonce=n2 -> ok send
@@ -203,7 +204,7 @@ def test_a_ceiling_passed_within_the_amount_is_no_refusal() -> None:
 
 
 def test_a_price_for_any_number_of_units_is_rounded_once_half_even() -> None:
-    # 2 / 3 = 0.666…667; 1 × 10^-18 / 2 = 0.5 × 10^-18 → 0; 3 × 10^-18 / 2 = 1.5 × 10^-18 → 2 × 10^-18
+    # 2 / 3 = 0.666…667; 1 * 10^-18 / 2 = 0.5 * 10^-18 → 0; 3 * 10^-18 / 2 = 1.5 * 10^-18 → 2 * 10^-18
     run(
         ORG
         + """
@@ -223,7 +224,7 @@ def test_a_price_for_any_number_of_units_is_rounded_once_half_even() -> None:
 
 
 def test_a_quote_leaves_room_for_the_rounding_of_each_of_its_lines() -> None:
-    # 3 + 3 tokens at 0.5 × 10^-18 each: each line of 1.5 is rounded to 2, together 4, although 6 × 0.5 = 3
+    # 3 + 3 tokens at 0.5 * 10^-18 each: each line of 1.5 is rounded to 2, together 4, although 6 * 0.5 = 3
     run(
         ORG
         + """
@@ -244,7 +245,7 @@ def test_of_prices_for_different_units_the_dearer_one_is_quoted() -> None:
         + """
     adm: card mixed USD in=1/3 cached=400000/1000000 write=7/21 -> ok      # a third, 0.4, a third
     reserve op1 org card=mixed in=10 -> ok
-    quote op1 amount=4.000000000000000001 in=10@400000          # 10 × 0.4, and two lines that may be rounded up
+    quote op1 amount=4.000000000000000001 in=10@400000          # 10 * 0.4, and two lines that may be rounded up
     """
     )
 

@@ -1,6 +1,7 @@
 """Every command on a hold in every state: what it answers, and in what state it leaves the hold."""
 
 import pytest
+
 from tests.domain.table import run
 
 TO_STATE = {

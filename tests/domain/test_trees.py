@@ -1,6 +1,7 @@
 """Trees of budgets: a hold is debited on every level above the budgets that it names."""
 
 import pytest
+
 from tests.domain.table import run
 
 FOUR_LEVELS = """

@@ -1,7 +1,6 @@
 """A ledger in memory: rows, the loading of a batch as the store does it, and the laws, asserted after every step."""
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -13,27 +12,13 @@ from uuid import UUID
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.evidence import Line, reprice, resolution_digest
-from ledger.domain.model import (
-    DEBIT_NORMAL,
-    Account,
-    Book,
-    Budget,
-    Entry,
-    Evidence,
-    Grant,
-    Hold,
-    Incident,
-    Posting,
-    Receipt,
-    Resolution,
-)
+from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
-from ledger.domain.quotes import PriceCard, Quote, QuoteKind
-from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS, HoldState
+from ledger.domain.quotes import PriceCard, Quote
+from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
+from tests.domain.laws import check
 
-BUDGET_ACCOUNTS = (Account.AVAILABLE, Account.HELD, Account.UNKNOWN, Account.SPENT)
 STRIPE = 3
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
@@ -79,11 +64,15 @@ class World:
         assert len(decision.outcomes) == len(commands)
         self._apply(decision)
         self._check_outcomes(commands, decision.outcomes)
-        self.check()
+        check(self)
+        self._exclusive()
         return decision.outcomes
 
     def load(self, commands: Sequence[Command]) -> Loaded:
-        holds, books, cards, budgets = {}, {}, {}, {}
+        holds: dict[tuple[str, str], Hold] = {}
+        books: dict[tuple[str, str], Book] = {}
+        cards: dict[tuple[str, str, int], PriceCard] = {}
+        budgets: dict[tuple[str, str], Budget] = {}
         closed: set[tuple[str, str]] = set()
         for command in commands:
             tenant = command.caller.tenant
@@ -91,10 +80,10 @@ class World:
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
         for command in commands:
-            on_hold = not isinstance(command, CreateBudget | GrantBudget | PutPriceCard)
-            hold = self.holds.get(command.hold_key) if on_hold else None
-            if hold is not None:
-                holds[command.hold_key] = hold
+            hold = None
+            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+                hold = self.holds.get(command.hold_key)
+                holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
             if isinstance(command, Resolve) and hold is not None:
                 keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
@@ -152,8 +141,8 @@ class World:
             for version in (card.version, 0):
                 self.cards[(card.tenant, card.card_id, version)] = card
         for receipt in decision.receipts:
-            key = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
-            assert self.receipts.setdefault(key, receipt) is receipt
+            used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
+            assert self.receipts.setdefault(used, receipt) is receipt
 
     def _check_outcomes(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
         for command, outcome in zip(commands, outcomes, strict=True):
@@ -168,68 +157,3 @@ class World:
                 hold, nonce = self.holds[command.hold_key], command.dispatch.nonce_hash
                 key = (hold.tenant, hold.operation_id, hold.attempt)
                 assert self._permitted.setdefault(key, nonce) == nonce, "one permission to send per attempt"
-
-    def check(self) -> None:
-        """Every law that can be seen on rows."""
-        sums: dict[tuple[str, str], dict[Account, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-        versions: dict[tuple[str, str], list[int]] = defaultdict(list)
-        entries: dict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
-        for posting in self.postings:
-            key = (posting.tenant, posting.book_id)
-            assert posting.amount != 0
-            versions[key].append(posting.version)
-            entries[(posting.entry_id, posting.book_id)] += posting.amount
-            sums[key][posting.account] += posting.amount if posting.account in DEBIT_NORMAL else -posting.amount
-        assert not any(entries.values()), "every entry balances per book"
-        assert {entry_id for entry_id, _ in entries} == set(self.entries), "an entry without a line says nothing"
-        open_sums: dict[tuple[str, str, Account], Decimal] = defaultdict(Decimal)
-        expenses: dict[tuple[str, str, str, str], Decimal] = defaultdict(Decimal)
-        for hold in self.holds.values():
-            account = Account.UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else Account.HELD
-            for book_id in hold.books if hold.state not in TERMINAL else ():
-                open_sums[(hold.tenant, book_id, account)] += hold.amount
-            expenses[(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency)] += hold.settled or 0
-            self._check_hold(hold)
-        for (tenant, book_id), book in self.books.items():
-            assert versions[(tenant, book_id)] == list(range(1, book.version + 1)), "versions have no gap"
-            for account in Account:
-                assert getattr(book, account.lower()) == sums[(tenant, book_id)][account], (book_id, account)
-            used = sum(getattr(book, account.lower()) for account in BUDGET_ACCOUNTS)
-            assert book.authority + book.deficit == used, "the accounting equation"
-            assert min(book.held, book.unknown, book.spent, book.deficit) >= 0
-            assert book.floor is None or book.available >= book.floor
-            assert book.deficit == 0 or (book.floor is not None and book.available == book.floor)
-            assert book.held == open_sums[(tenant, book_id, Account.HELD)]
-            assert book.unknown == open_sums[(tenant, book_id, Account.UNKNOWN)]
-            assert book.expense == book.payable
-            if book.budget_id is None:
-                expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
-        assert not any(expenses.values()), "EXPENSE is what the holds settled at"
-        self._exclusive()
-
-    def _check_hold(self, hold: Hold) -> None:
-        chain = [r for r in self.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
-        assert (hold.state is HoldState.RELEASED) <= (hold.attempt == 0), "never released after a dispatch"
-        assert (hold.state is HoldState.RESERVED) <= (hold.attempt == 0)
-        if hold.state not in TERMINAL:
-            assert not chain
-            assert (hold.revision, hold.resolution_digest, hold.settled) == (0, None, None)
-            return
-        (resolution,) = chain
-        assert (resolution.revision, hold.revision) == (1, 1)
-        assert resolution.amount == hold.settled
-        assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
-        accepted = [e for e in self.evidence if e.evidence_id == resolution.evidence_id]
-        body = accepted[0].body if accepted else {}
-        lines = tuple(
-            Line(x["bucket"], int(x["quantity"]), Decimal(x["rate"]), int(x["per"]), Decimal(x["amount"]))
-            for x in resolution.lines
-        )
-        served = body.get("tier") if hold.quote.kind is QuoteKind.METERED else None
-        tier = "" if hold.state is HoldState.RELEASED else served or hold.quote.service_tier
-        again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, lines)
-        assert again == resolution.digest == hold.resolution_digest
-        if hold.state is HoldState.SETTLED:
-            card = self.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
-            assert [e.status for e in accepted] == ["ACCEPTED"]
-            assert reprice(hold.quote, card, body) == hold.settled

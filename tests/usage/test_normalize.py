@@ -171,6 +171,14 @@ def test_the_served_tier_is_said_in_the_words_of_price_cards(flavor: str, text: 
     assert (read.service_tier, read.defects) == (tier, ())
 
 
+def test_a_group_is_the_sum_of_its_buckets() -> None:
+    read = normalize(
+        "openai.chat",
+        openai(prompt_tokens=2600, prompt_tokens_details={"cached_tokens": 2000, "cache_write_tokens": 400}),
+    )
+    assert read.totals == {"input_tokens": 2600, "output_tokens": 2}
+
+
 def test_the_served_model_is_given_even_if_the_usage_is_defective() -> None:
     assert normalize("openai.chat", '{"model": "gpt-5-2025-08-07"}').model == "gpt-5-2025-08-07"
 

@@ -1,0 +1,82 @@
+"""Every law of the ledger that can be seen on its rows."""
+
+from collections import defaultdict
+from decimal import Decimal
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ledger.domain.evidence import Line, reprice, resolution_digest
+from ledger.domain.model import DEBIT_NORMAL, Account, Hold
+from ledger.domain.quotes import QuoteKind
+from ledger.domain.states import TERMINAL, HoldState
+
+if TYPE_CHECKING:
+    from tests.domain.world import World
+
+BUDGET_ACCOUNTS = (Account.AVAILABLE, Account.HELD, Account.UNKNOWN, Account.SPENT)
+
+
+def check(world: "World") -> None:
+    """Every law that can be seen on rows."""
+    sums: dict[tuple[str, str], dict[Account, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    versions: dict[tuple[str, str], list[int]] = defaultdict(list)
+    entries: dict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
+    for posting in world.postings:
+        key = (posting.tenant, posting.book_id)
+        assert posting.amount != 0
+        versions[key].append(posting.version)
+        entries[(posting.entry_id, posting.book_id)] += posting.amount
+        sums[key][posting.account] += posting.amount if posting.account in DEBIT_NORMAL else -posting.amount
+    assert not any(entries.values()), "every entry balances per book"
+    assert {entry_id for entry_id, _ in entries} == set(world.entries), "an entry without a line says nothing"
+    open_sums: dict[tuple[str, str, Account], Decimal] = defaultdict(Decimal)
+    expenses: dict[tuple[str, str, str, str], Decimal] = defaultdict(Decimal)
+    for hold in world.holds.values():
+        account = Account.UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else Account.HELD
+        for book_id in hold.books if hold.state not in TERMINAL else ():
+            open_sums[(hold.tenant, book_id, account)] += hold.amount
+        expenses[(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency)] += hold.settled or 0
+        _check_hold(world, hold)
+    for (tenant, book_id), book in world.books.items():
+        assert versions[(tenant, book_id)] == list(range(1, book.version + 1)), "versions have no gap"
+        for account in Account:
+            assert getattr(book, account.lower()) == sums[(tenant, book_id)][account], (book_id, account)
+        used = sum(getattr(book, account.lower()) for account in BUDGET_ACCOUNTS)
+        assert book.authority + book.deficit == used, "the accounting equation"
+        assert min(book.held, book.unknown, book.spent, book.deficit) >= 0
+        assert book.floor is None or book.available >= book.floor
+        assert book.deficit == 0 or (book.floor is not None and book.available == book.floor)
+        assert book.held == open_sums[(tenant, book_id, Account.HELD)]
+        assert book.unknown == open_sums[(tenant, book_id, Account.UNKNOWN)]
+        assert book.expense == book.payable
+        if book.budget_id is None:
+            expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
+    assert not any(expenses.values()), "EXPENSE is what the holds settled at"
+
+
+def _check_hold(world: "World", hold: Hold) -> None:
+    chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
+    assert (hold.state is HoldState.RELEASED) <= (hold.attempt == 0), "never released after a dispatch"
+    assert (hold.state is HoldState.RESERVED) <= (hold.attempt == 0)
+    if hold.state not in TERMINAL:
+        assert not chain
+        assert (hold.revision, hold.resolution_digest, hold.settled) == (0, None, None)
+        return
+    (resolution,) = chain
+    assert (resolution.revision, hold.revision) == (1, 1)
+    assert resolution.amount == hold.settled
+    assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
+    accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
+    body = accepted[0].body if accepted else {}
+    lines = tuple(
+        Line(x["bucket"], int(x["quantity"]), Decimal(x["rate"]), int(x["per"]), Decimal(x["amount"]))
+        for x in resolution.lines
+    )
+    served = body.get("tier") if hold.quote.kind is QuoteKind.METERED else None
+    tier = "" if hold.state is HoldState.RELEASED else served or hold.quote.service_tier
+    again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, lines)
+    assert again == resolution.digest == hold.resolution_digest
+    if hold.state is HoldState.SETTLED:
+        card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
+        assert [e.status for e in accepted] == ["ACCEPTED"]
+        assert reprice(hold.quote, card, body) == hold.settled
