@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy.pool import NullPool
 
 from alembic import context
 from ledger.store.tables import metadata
@@ -61,6 +62,7 @@ def alone(connection: Connection) -> Iterator[None]:
         connection.commit()
 
 
+@contextmanager
 def connect() -> Iterator[Connection]:
     """The connection that was handed in, or one of our own."""
     given: Connection | None = context.config.attributes.get("connection")
@@ -70,14 +72,13 @@ def connect() -> Iterator[Connection]:
     url = context.config.get_main_option("sqlalchemy.url") or os.environ.get("DATABASE_URL")
     if not url:
         raise SystemExit("Set DATABASE_URL to the database that is to be migrated.")
-    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=NullPool)
     with engine.connect() as connection:
         yield connection
-    engine.dispose()
 
 
 if context.is_offline_mode():
     offline()
 else:
-    with contextmanager(connect)() as connection:
+    with connect() as connection:
         online(connection)

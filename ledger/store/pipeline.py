@@ -46,6 +46,8 @@ def pipeline(connection: Connection) -> Iterator[Pipeline]:
         with driver.pipeline():
             yield Pipeline(driver)
     except psycopg.Error as error:
+        # The rest of what the server says quotes the rows. It stays in `orig.diag`, and out of the logs.
+        error.args = (error.diag.message_primary or str(error),)
         lost = driver.closed
         if lost:
             connection.invalidate(error)

@@ -60,7 +60,7 @@ METERED = Quote(
     clamped=("output_tokens",),
     valid_until=NOON,
 )
-FIXED = Quote(QuoteKind.FIXED, Decimal("2.50"), "USD", Decimal(0), "stripe", "refund", reason='said "yes" – twice\n')
+FIXED = Quote(QuoteKind.FIXED, Decimal("2.50"), "USD", Decimal(0), "stripe", "refund", reason='said "ja", für 2 €\n')
 
 
 def budget(budget_id: str = "team", path: tuple[str, ...] = ("org", "team"), limit: str | None = "10") -> Budget:

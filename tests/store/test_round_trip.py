@@ -1,6 +1,6 @@
 """Every kind of row comes back from the database as it was decided."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -208,5 +208,5 @@ def test_tables_have_the_fields_of_the_model() -> None:
         (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
         (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
-        fields = getattr(sample, "_fields", None) or sample.__dataclass_fields__  # type: ignore[attr-defined]
-        assert {renamed.get(name, name) for name in fields} == set(table.c.keys()), table.name
+        names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
+        assert {renamed.get(name, name) for name in names} == set(table.c.keys()), table.name

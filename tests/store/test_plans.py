@@ -1,0 +1,109 @@
+"""The statements of the hot path look rows up in indexes, whatever the size of the tables, and with no statistics."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import scalar_row
+
+from ledger.store import load, save
+from ledger.store.arrays import register_arrays
+from ledger.store.statements import Statement
+from tests.store import samples as s
+from tests.store.samples import T
+
+LOOK_UPS: dict[str, tuple[Statement, Any]] = {
+    "holds": (load.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
+    "budgets": (load.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
+    "books": (load.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "closed books": (load.CLOSED_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
+    "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
+    "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
+    "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
+}
+WRITES: dict[str, tuple[Statement, list[Any]]] = {
+    "change holds": (save.CHANGED_HOLDS, [save._hold_change(s.hold(f"op-{i}", version=2)) for i in range(500)]),
+    "change books": (save.CHANGED_BOOKS, [save._book_change(s.book(f"team-{i}", version=9)) for i in range(500)]),
+}
+SIZES = (0, 100, 100_000)
+FILL = """
+ALTER TABLE hold SET (autovacuum_enabled = off); ALTER TABLE book SET (autovacuum_enabled = off);
+ALTER TABLE receipt SET (autovacuum_enabled = off); ALTER TABLE budget SET (autovacuum_enabled = off);
+ALTER TABLE posting SET (autovacuum_enabled = off);
+INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
+    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, NULL, NULL, NULL, NULL, 1
+    FROM generate_series(1, {n}) i;
+INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0
+    FROM generate_series(1, {n}) i;
+INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now() FROM generate_series(1, {n}) i;
+INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
+    FROM generate_series(1, {n}) i;
+"""
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def sql(request: pytest.FixtureRequest, shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A database with so many holds, books, budgets and receipts, of which the planner has no statistics."""
+    with psycopg.connect(shared_database_url, row_factory=scalar_row) as connection:
+        register_arrays(connection)
+        connection.execute(FILL.format(t=T, n=request.param).encode())
+        yield connection
+        connection.rollback()
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def plan_of(sql: psycopg.Connection[Any], query: str, arrays: Any = None) -> list[dict[str, Any]]:
+    found: Any = sql.execute(f"EXPLAIN (FORMAT JSON) {query}".encode(), arrays).fetchone()
+    return list(nodes(found[0]["Plan"]))
+
+
+def scans(plan: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"{n['Node Type']} on {n['Relation Name']}" for n in plan if "Scan" in n["Node Type"] and "Relation Name" in n
+    ]
+
+
+def looked_up_by(plan: list[dict[str, Any]], keys: tuple[str, ...]) -> bool:
+    """Whether the plan reads tables at all, and only through indexes by the whole key."""
+    conditions = [n.get("Index Cond", "") for n in plan if "Relation Name" in n]
+    return conditions != [] and all(f"({key} = " in condition for condition in conditions for key in keys)
+
+
+@pytest.mark.parametrize("name", LOOK_UPS)
+@pytest.mark.parametrize("keys", [1, 500])
+def test_each_key_is_looked_up_in_an_index(sql: psycopg.Connection[Any], name: str, keys: int) -> None:
+    statement, key = LOOK_UPS[name]
+    plan = plan_of(sql, statement.sql, statement.bind([key(i) for i in range(keys)]))
+    assert looked_up_by(plan, statement.names), scans(plan)
+
+
+@pytest.mark.parametrize("name", LOOK_UPS)
+def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], name: str) -> None:
+    statement, _ = LOOK_UPS[name]
+    text, kinds = statement.sql, []
+    for number, column in enumerate(statement.names, 1):
+        kind = "bigint[]" if column == "version" else "text[]"
+        text = text.replace(f"%({column})s", f"${number}")
+        kinds.append(kind)
+    sql.execute(b"SET LOCAL plan_cache_mode = force_generic_plan")
+    sql.execute(f"PREPARE look_up ({', '.join(kinds)}) AS {text}".encode())
+    plan = plan_of(sql, f"EXECUTE look_up ({', '.join(f'NULL::{kind}' for kind in kinds)})")
+    sql.execute(b"DEALLOCATE look_up")
+    assert looked_up_by(plan, statement.names), scans(plan)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_rows_are_changed_through_the_primary_key(sql: psycopg.Connection[Any], name: str) -> None:
+    statement, rows = WRITES[name]
+    plan = plan_of(sql, statement.sql, statement.bind(rows))
+    assert plan[0]["Conflict Resolution"] == "UPDATE"
+    assert plan[0]["Conflict Arbiter Indexes"] == [f"{plan[0]['Relation Name']}_pkey"]
+    assert scans(plan) == []

@@ -1,0 +1,110 @@
+"""How many statements a batch costs does not depend on how many commands it has."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import event
+
+from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.store.database import Database
+from tests.store import samples as s
+from tests.store.samples import ADMIN, GATEWAY
+
+
+class Recorder:
+    """Every statement that reaches psycopg, and every one that SQLAlchemy knows of."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.many = 0
+
+    def cursor_class(self) -> type[psycopg.Cursor[Any]]:
+        recorder = self
+
+        class Counting(psycopg.Cursor[Any]):
+            def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+                recorder.statements.append(query)
+                return super().execute(query, *args, **kwargs)
+
+            def executemany(self, *args: Any, **kwargs: Any) -> None:
+                recorder.many += 1
+                super().executemany(*args, **kwargs)
+
+        return Counting
+
+
+@pytest.fixture
+def recorder(database: Database) -> Iterator[Recorder]:
+    recorder = Recorder()
+
+    @event.listens_for(database.engine, "checkout")
+    def count(connection: Any, *_: Any) -> None:
+        connection.cursor_factory = recorder.cursor_class()
+
+    @event.listens_for(database.engine, "before_cursor_execute")
+    def seen(_c: Any, _cursor: Any, _statement: Any, _parameters: Any, _context: Any, executemany: bool) -> None:
+        recorder.many += executemany
+
+    yield recorder
+    assert recorder.many == 0
+
+
+def budgets(database: Database) -> None:
+    s.apply(database, [CreateBudget(ADMIN, "k1", "org", None, "USD", "", None)])
+    s.apply(database, [CreateBudget(ADMIN, "k2", "team", "org", "USD", "", None)])
+
+
+def cost(database: Database, recorder: Recorder, commands: list[Command]) -> int:
+    recorder.statements.clear()
+    outcomes = s.apply(database, commands)
+    assert [o.refusal for o in outcomes] == [None] * len(commands)
+    return len(recorder.statements)
+
+
+def commands(kind: str, ids: list[str]) -> list[Command]:
+    match kind:
+        case "reserve":
+            return [s.reserve(i, exclusive_key=i) for i in ids]
+        case "dispatch":
+            dispatch = Dispatch("nonce-0123456789", timedelta(minutes=1), "pod")
+            return [BeginDispatch(GATEWAY, f"d{i}", i, dispatch) for i in ids]
+        case "unknown":
+            return [MarkOutcomeUnknown(GATEWAY, f"u{i}", i, "time-out") for i in ids]
+        case _:
+            return [s.settle(i, "0.5") for i in ids]
+
+
+# Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
+# writes the kinds of rows that follow. Begin and commit are not statements of a cursor.
+COSTS = {
+    "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
+    "dispatch": (3 + 1, 2),  # closed books; holds, receipts
+    "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
+    "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
+    "again": (3 + 1, 0),  # books; the key has done its work
+}
+
+
+def test_constant_number_of_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    few, many = ["one"], [f"op-{i:03}" for i in range(500)]
+    # The first settlement opens the stripe of the financial book, the second learns that it is there.
+    for warm in ("a", "b"):
+        s.apply(database, [s.dispatched(warm)])
+        s.apply(database, [s.settle(warm)])
+    for kind, (loads, saves) in COSTS.items():
+        assert cost(database, recorder, commands(kind, few)) == loads + saves, kind
+        assert cost(database, recorder, commands(kind, many)) == loads + saves, kind
+
+
+def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
+    s.apply(database, [s.settle("a")])
+    mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
+    # holds, budgets, opened books, books, receipts, clock; new and changed holds, books, entries, postings, receipts,
+    # evidence, resolutions
+    assert cost(database, recorder, mixed) == 6 + 8
