@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import grpc.aio
 import pytest
@@ -56,7 +57,7 @@ def test_the_services_own_role_may_call_nothing() -> None:
 async def test_without_a_known_token_nothing_is_answered(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path) as ledger, grpc.aio.insecure_channel(ledger.address) as channel:
         for method in ROLES:
-            call = channel.unary_unary(method, empty_pb2.Empty.SerializeToString, None)
+            call: Any = channel.unary_unary(method, empty_pb2.Empty.SerializeToString, None)
             assert (await refusal(call(empty_pb2.Empty())))[:2] == ("UNAUTHENTICATED", "UNAUTHENTICATED"), method
             for value in ("", "Bearer", "Bearer ", "Bearer nobody", "Basic bm9ib2R5", "Bearer " + "x" * 5000):
                 asked = call(empty_pb2.Empty(), metadata=(("authorization", value),))
@@ -78,11 +79,11 @@ async def test_a_role_that_is_not_named_is_refused(database_url: str, tmp_path: 
 
 async def test_health_is_open_and_an_unknown_call_is_unimplemented(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path) as ledger, grpc.aio.insecure_channel(ledger.address) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
+        health: Any = health_pb2_grpc.HealthStub(channel)
         for service in ("", "ledger.v1.HoldService", "ledger.v1.JournalService"):
             answer = await health.Check(health_pb2.HealthCheckRequest(service=service))
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        unknown = channel.unary_unary("/ledger.v1.HoldService/Void", empty_pb2.Empty.SerializeToString, None)
+        unknown: Any = channel.unary_unary("/ledger.v1.HoldService/Void", empty_pb2.Empty.SerializeToString, None)
         assert (await refusal(unknown(empty_pb2.Empty())))[0] == "UNIMPLEMENTED"
 
 
@@ -92,7 +93,7 @@ async def test_reflection_is_there_only_if_enabled(database_url: str, tmp_path: 
         serving(database_url, tmp_path, reflection=enabled) as ledger,
         grpc.aio.insecure_channel(ledger.address) as channel,
     ):
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast(Any, channel))
         call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         if enabled:
             names = {service.name for service in (await call.read()).list_services_response.service}
@@ -124,7 +125,7 @@ async def test_a_message_that_is_none_is_a_malformed_request(database_url: str, 
         await ledger.budget()
         token = ledger.token("acme", Role.GATEWAY)
         async with grpc.aio.insecure_channel(ledger.address) as channel:
-            call = channel.unary_unary("/ledger.v1.HoldService/Reserve")
+            call: Any = channel.unary_unary("/ledger.v1.HoldService/Reserve")
             # Field 1, length 2, and no UTF-8: a lone surrogate as CESU would write it; then a cut message.
             for raw in (b"\x0a\x03\xed\xa0\x80", b"\x0a\x7f"):
                 asked = call(raw, metadata=(("authorization", f"Bearer {token}"),))

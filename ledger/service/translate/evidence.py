@@ -14,10 +14,10 @@ from ledger.service.translate.fields import (
     empty_or_identifier,
     entries,
     identifier,
-    instant,
     money,
     named,
     number,
+    observed,
     optional_identifier,
     text,
 )
@@ -107,4 +107,4 @@ def _normalized(document: str, flavor: str) -> Normalized:
 
 
 def _observed(message: pb.UsageEvidence | pb.NoCostProof, path: str) -> datetime | None:
-    return instant(message.observe_time, path) if message.HasField("observe_time") else None
+    return observed(message.observe_time, path) if message.HasField("observe_time") else None

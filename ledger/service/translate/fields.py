@@ -4,6 +4,7 @@ The path is put together on the way out (`under`), so that a good request pays n
 """
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ _ID_RULE = "must be 1 to 128 characters: letters, digits or ._:/@+=-, the first 
 _EARLIEST = int(datetime(1970, 1, 1, tzinfo=UTC).timestamp())
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS_OF_A_DAY = 86_400
 MAX_LABELS = 32
 MAX_TEXT = 256
 MAX_INT32 = 2**31 - 1
@@ -115,6 +117,13 @@ def instant(value: Timestamp, path: str) -> datetime:
     if not (0 <= value.nanos <= 999_999_999 and _EARLIEST <= value.seconds < _LATEST):
         raise InvalidField(path, "must be a time from 1970 to 9999")
     return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+
+
+def observed(value: Timestamp, path: str) -> datetime:
+    """When something was seen: by clocks that may differ from ours, but not by more than a day."""
+    if value.seconds > time.time() + _SECONDS_OF_A_DAY:
+        raise InvalidField(path, "must not be more than a day in the future")
+    return instant(value, path)
 
 
 def amount(value: str, path: str) -> Decimal:
