@@ -5,9 +5,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import Line, reprice, resolution_digest
+from ledger.domain.evidence import Line, priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Hold
-from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import TERMINAL, HoldState
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
         Line(x["bucket"], int(x["quantity"]), Decimal(x["rate"]), int(x["per"]), Decimal(x["amount"]))
         for x in resolution.lines
     )
-    served = body.get("tier") if hold.quote.kind is QuoteKind.METERED else None
-    tier = "" if hold.state is HoldState.RELEASED else served or hold.quote.service_tier
+    tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
     again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, lines)
     assert again == resolution.digest == hold.resolution_digest
     if hold.state is HoldState.SETTLED:
