@@ -42,11 +42,14 @@ class Server:
 def servers(database_url: str, tokens_file: Path, count: int = 1) -> Iterator[list[Server]]:
     """Fresh server processes on one database, once they serve; ended, in order, afterwards."""
     with ExitStack() as stack:
-        yield [stack.enter_context(_server(database_url, tokens_file)) for _ in range(count)]
+        started = [stack.enter_context(_started(database_url, tokens_file)) for _ in range(count)]
+        for process, target in started:
+            _wait_until_serving(process, target)
+        yield [Server(target, process.pid) for process, target in started]
 
 
 @contextmanager
-def _server(database_url: str, tokens_file: Path) -> Iterator[Server]:
+def _started(database_url: str, tokens_file: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     target = f"127.0.0.1:{_free_port()}"
     settings = {
         "SPEND_LEDGER_DATABASE_URL": database_url,
@@ -58,8 +61,7 @@ def _server(database_url: str, tokens_file: Path) -> Iterator[Server]:
         [sys.executable, "-m", "ledger", "serve"], cwd=ROOT, env={**os.environ, **settings}, stdin=subprocess.DEVNULL
     )
     try:
-        _wait_until_serving(process, target)
-        yield Server(target, process.pid)
+        yield process, target
     finally:
         process.terminate()
         status = process.wait(STOP_SECONDS)
