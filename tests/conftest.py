@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import shutil
 import tempfile
 import uuid
@@ -17,14 +18,17 @@ from ledger.store.database import Database
 from ledger.store.migrate import migrate
 from ledger.store.postgres import LocalPostgres
 
+# Tests start processes while calls are under way. With its own handlers at a fork gRPC brings the child down before it can exec.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The URL of a server's own database, as its superuser."""
+    """The URL of a server's maintenance database, as its superuser."""
     # Not pytest's folder: its parents are closed to other users, so a server that drops root could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
     with LocalPostgres(folder) as server:
-        yield server.url
+        yield database_at(server.url, "postgres")
     shutil.rmtree(folder)
 
 

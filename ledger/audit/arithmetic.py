@@ -1,11 +1,12 @@
 """Law 7: prices and digests, computed again by the rules themselves. Each function gives what is wrong, or None."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.domain.evidence import reprice, resolution_digest
-from ledger.domain.money import ZERO, plain, round_line
-from ledger.domain.quotes import QuoteKind
+from ledger.domain.evidence import priced_tier, reprice, resolution_digest
+from ledger.domain.money import may_be_most_of, plain, total
+from ledger.domain.quotes import GROUP_OF_BUCKET, QuoteKind
 from ledger.domain.states import ResolutionKind
 from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 
@@ -20,7 +21,7 @@ def card_fault(stored: StoredCard | Unreadable) -> str | None:
 
 
 def quote_fault(stored: StoredQuote | Unreadable) -> str | None:
-    """A FIXED quote is its amount. A METERED one is its lines, each rounded once, pinned to the card that they are from."""
+    """A FIXED quote is its amount. A METERED one is its lines, each the most that its group can come to at the rate it names."""
     if isinstance(stored, Unreadable):
         return _unreadable(stored)
     hold, card_digest = stored
@@ -32,10 +33,11 @@ def quote_fault(stored: StoredQuote | Unreadable) -> str | None:
         return f"{name} is pinned to version {quote.card_version} of price card {quote.card_id}, which is not there"
     if card_digest.hex() != quote.card_digest:
         return f"{name} is pinned to another content of price card {quote.card_id}"
-    if any(line.amount != round_line(line.quantity, line.rate, line.per) for line in quote.lines):
+    buckets = Counter(GROUP_OF_BUCKET.values())
+    if not all(may_be_most_of(q.amount, q.quantity, q.rate, q.per, buckets[q.group]) for q in quote.lines):
         return f"{name} has a line that is not its quantity at its rate"
-    total = sum((line.amount for line in quote.lines), ZERO)
-    return None if total == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(total)}"
+    lines = total(line.amount for line in quote.lines)
+    return None if lines == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(lines)}"
 
 
 def price_fault(stored: StoredResolution | Unreadable) -> str | None:
@@ -52,7 +54,7 @@ def price_fault(stored: StoredResolution | Unreadable) -> str | None:
         return f"{_name(stored)} cannot be priced from its card and its evidence"
     if amount != stored.amount:
         return f"{_name(stored)} is {plain(stored.amount)}, priced again it is {plain(amount)}"
-    lines = sum((line.amount for line in stored.lines), ZERO)
+    lines = total(line.amount for line in stored.lines)
     if stored.lines and lines != amount:
         return f"{_name(stored)} is {plain(amount)}, its lines come to {plain(lines)}"
     return None
@@ -61,9 +63,8 @@ def price_fault(stored: StoredResolution | Unreadable) -> str | None:
 def digest_fault(stored: StoredResolution | Unreadable) -> str | None:
     if isinstance(stored, Unreadable):
         return _unreadable(stored)
-    computed = resolution_digest(
-        stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), stored.lines
-    )
+    lines = [line.to_document() for line in stored.lines]
+    computed = resolution_digest(stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), lines)
     return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
 
 
@@ -72,8 +73,7 @@ def _tier(stored: StoredResolution) -> str:
     if stored.kind is ResolutionKind.NEVER_DISPATCHED:
         return ""
     body: Mapping[str, Any] = stored.body or {}
-    served: str = body.get("tier", "") if stored.kind is ResolutionKind.USAGE else ""
-    return served or stored.hold.quote.service_tier
+    return priced_tier(stored.hold.quote, body.get("tier", "") if stored.kind is ResolutionKind.USAGE else "")
 
 
 def _name(stored: StoredResolution) -> str:

@@ -4,7 +4,7 @@ An appraisal is pure arithmetic over the hold's quote, the pinned price card and
 for a first resolution, for a replay, and by an auditor who reprices the books.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -93,11 +93,10 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
     claims = _not_authoritative(usage, caller)
-    tier = quote.service_tier
+    tier = priced_tier(quote, usage.service_tier)
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
     else:
-        tier = usage.service_tier or tier
         amount, lines, unpriced = _metered(quote, usage, card, tier)
     return Appraisal(
         ResolutionKind.USAGE,
@@ -107,6 +106,11 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
         service_tier=tier,
         lines=lines,
     )
+
+
+def priced_tier(quote: Quote, served: str) -> str:
+    """The service tier that usage is priced in: the one that served, or else the one that was quoted. A fixed amount has none."""
+    return served if served and quote.kind is QuoteKind.METERED else quote.service_tier
 
 
 def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, ...]:
@@ -191,9 +195,12 @@ def resolution_digest(
     attempt: int,
     amount: Decimal,
     service_tier: str = "",
-    lines: tuple[Line, ...] = (),
+    lines: Iterable[Mapping[str, str]] = (),
 ) -> bytes:
-    """The identity of a resolution: equal for the same fact, whoever saw it, when and in whatever response."""
+    """The identity of a resolution: equal for the same fact, whoever saw it, when and in whatever response.
+
+    `lines` are the documents of its priced lines, sorted by bucket, as the resolution keeps them.
+    """
     return digest(
         "resolution",
         1,
@@ -206,10 +213,7 @@ def resolution_digest(
             "provider": hold.quote.provider,
             "sku": hold.quote.model,
             "tier": service_tier,
-            "lines": [
-                [bucket, str(quantity), plain(rate), str(per), plain(line_amount)]
-                for bucket, quantity, rate, per, line_amount in lines
-            ],
+            "lines": [[line["bucket"], line["quantity"], line["rate"], line["per"], line["amount"]] for line in lines],
             "amount": plain(amount),
             "currency": hold.currency,
         },
@@ -219,16 +223,16 @@ def resolution_digest(
 def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> Decimal:
     """The amount of an accepted observation, computed again from what was stored: quote, its card, evidence body.
 
-    `card` is None for a FIXED quote. Raises LookupError if a METERED one is without its card: no amount can be told.
+    `card` is None for a FIXED quote. Raises ValueError if a METERED one is without its card: no amount can be told.
     """
     if "charged" in body:
         return Decimal(body["charged"][0])
     if "buckets" not in body:
         return ZERO
     if card is None:
-        raise LookupError(f"price card {quote.card_id} version {quote.card_version} is missing")
+        raise ValueError(f"price card {quote.card_id} version {quote.card_version} is missing")
     buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
-    lines, _ = price(card, buckets, body["tier"] or quote.service_tier)
+    lines, _ = price(card, buckets, priced_tier(quote, body["tier"]))
     return total(line.amount for line in lines)

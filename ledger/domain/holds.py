@@ -136,7 +136,8 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
     )
     work.decision.holds[command.hold_key] = hold
-    moves = [m for b in books for m in ((b, AVAILABLE, hold.amount), (b, HELD, -hold.amount))]
+    taken, held = hold.amount, -hold.amount
+    moves = [m for b in books for m in ((b, AVAILABLE, taken), (b, HELD, held))]
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
     return Outcome(hold=hold, may_send=dispatch is not None)
 

@@ -62,7 +62,10 @@ Move: TypeAlias = tuple[OpenBook, Account, Decimal]
 
 def give(book: OpenBook, amount: Decimal) -> list[Move]:
     """Credits that give an amount back: DEFICIT is repaid first, the rest becomes AVAILABLE."""
-    repaid = min(book.balances[DEFICIT], amount)
+    deficit = book.balances[DEFICIT]
+    if not deficit:
+        return [(book, AVAILABLE, -amount)]
+    repaid = min(deficit, amount)
     return [(book, DEFICIT, -repaid), (book, AVAILABLE, repaid - amount)]
 
 
@@ -114,7 +117,10 @@ class Journal:
         postings = self._decision.postings
         for book, account, amount in lines:
             book.version += 1
-            book.balances[account] += amount if account in DEBIT_NORMAL else -amount
+            if account in DEBIT_NORMAL:
+                book.balances[account] += amount
+            else:
+                book.balances[account] -= amount
             postings.append(Posting(tenant, book.book.book_id, book.version, entry_id, account, amount))
         self._decision.entries.append(
             Entry(tenant, entry_id, kind, currency, now, effective_at or now, now.date(), operation_id, actor)

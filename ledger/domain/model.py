@@ -109,8 +109,7 @@ class Book:
     payable: Decimal = ZERO
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """Money set aside for one operation, its latest attempt, and its resolution in force.
 
     `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched.

@@ -91,6 +91,11 @@ def most_of(quantity: int, rate: Decimal, per: int, rounded_lines: int) -> Decim
     return _ROUNDING.add(exact, gain).quantize(_QUANTUM, ROUND_FLOOR, _ROUNDING)
 
 
+def may_be_most_of(amount: Decimal, quantity: int, rate: Decimal, per: int, lines: int) -> bool:
+    """True if `amount` is `most_of` so many units, divided into at most so many lines."""
+    return any(amount == most_of(quantity, rate, per, rounded) for rounded in range(lines + 1))
+
+
 def total(amounts: Iterable[Decimal]) -> Decimal:
     """The exact sum, whatever the caller's own decimal context is."""
     return reduce(CONTEXT.add, amounts, ZERO)

@@ -64,6 +64,13 @@ class Step(NamedTuple):
     rounded_lines: int
 
 
+class Offer(NamedTuple):
+    """The tiers that may serve a call, and the groups that have a price in one of them, in the order of GROUPS."""
+
+    service_tiers: tuple[str, ...]
+    groups: Mapping[str, tuple[Step, ...]]
+
+
 @dataclass(frozen=True)
 class PriceCard:
     """What one model of one provider costs. Immutable; `digest` is over its content, version and id left out."""
@@ -80,9 +87,7 @@ class PriceCard:
     max_output_tokens: int | None = None
     valid_from: datetime | None = None
     valid_until: datetime | None = None
-    _priced: dict[frozenset[str], Mapping[str, tuple[Step, ...]]] = field(
-        default_factory=dict, init=False, compare=False, repr=False
-    )
+    _offers: dict[str, Offer | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def to_document(self) -> dict[str, Any]:
         """The content as JSON, without tenant, id and version. Numbers are strings."""
@@ -137,23 +142,23 @@ class PriceCard:
         """Every name under which the model may be asked for or served."""
         return frozenset((self.model, *self.aliases))
 
-    @cached_property
-    def tiers(self) -> frozenset[str]:
-        return frozenset(r.service_tier for r in self.rates)
+    def offer(self, service_tier: str) -> Offer | None:
+        """What a call that asks for the tier may cost; None if the card does not sell it. It may be served by the standard one."""
+        if service_tier not in self._offers:
+            self._offers[service_tier] = self._offer(service_tier)
+        return self._offers[service_tier]
 
-    def priced(self, service_tiers: frozenset[str]) -> Mapping[str, tuple[Step, ...]]:
-        """The groups that have a price in one of the tiers, in the order of GROUPS, each with its steps."""
-        known = self._priced.get(service_tiers)
-        if known is None:
-            known = {}
-            for group in GROUPS:
-                rates = [
-                    r for r in self.rates if GROUP_OF_BUCKET[r.bucket] == group and r.service_tier in service_tiers
-                ]
-                if rates:
-                    known[group] = _steps(rates)
-            self._priced[service_tiers] = known
-        return known
+    def _offer(self, service_tier: str) -> Offer | None:
+        sold = {r.service_tier for r in self.rates}
+        if service_tier not in sold:
+            return None
+        tiers = {service_tier, STANDARD_TIER} & sold
+        groups: dict[str, tuple[Step, ...]] = {}
+        for group in GROUPS:
+            rates = [r for r in self.rates if GROUP_OF_BUCKET[r.bucket] == group and r.service_tier in tiers]
+            if rates:
+                groups[group] = _steps(rates)
+        return Offer(tuple(sorted(tiers)), groups)
 
     @cached_property
     def _rates_of(self) -> Mapping[tuple[str, str], list[Rate]]:
@@ -293,15 +298,13 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
         )
     if card is None:
         return _unquotable(f"There is no price card {spec.card_id!r}.", "quote.metered.card_id")
-    tiers = frozenset((spec.service_tier, STANDARD_TIER)) & card.tiers
-    refusal = _card_fits(spec, card, tiers, now)
-    if refusal is not None:
-        return refusal
+    offer = _offered(spec, card, now)
+    if isinstance(offer, Refusal):
+        return offer
     ceilings = dict(spec.ceilings)
     bounds: dict[str, int] = {}
     clamped: list[str] = []
-    priced = card.priced(tiers)
-    for group in priced:
+    for group in offer.groups:
         bound = _bound(group, ceilings.get(group), card, clamped)
         if bound is None:
             return _unquotable(
@@ -312,7 +315,7 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     prompt = bounds.get(INPUT_GROUP, 0)
     lines = []
     for group, quantity in bounds.items():
-        step = next((s for s in reversed(priced[group]) if s.above == 0 or s.above < prompt), None)
+        step = _reached(offer.groups[group], prompt)
         if step is None:
             return _unquotable(
                 f"Card {card.card_id!r} has no price for {group} when a prompt has at most {prompt} tokens.",
@@ -329,16 +332,17 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     return Quote(
         spec.kind, amount, card.currency, spec.tolerance, card.provider, card.model,
         card_id=card.card_id, card_version=card.version, card_digest=card.digest.hex(),
-        service_tier=spec.service_tier, service_tiers=tuple(sorted(tiers)),
+        service_tier=spec.service_tier, service_tiers=offer.service_tiers,
         region=spec.region, api_flavor=spec.api_flavor,
         lines=tuple(lines), clamped=tuple(clamped), valid_until=card.valid_until,
     )  # fmt: skip
 
 
-def _card_fits(spec: QuoteSpec, card: PriceCard, tiers: frozenset[str], now: datetime) -> Refusal | None:
+def _offered(spec: QuoteSpec, card: PriceCard, now: datetime) -> Offer | Refusal:
     if spec.model and spec.model not in card.models:
         return _unquotable(f"Model {spec.model!r} is not on card {card.card_id!r}.", "quote.metered.model")
-    if spec.service_tier not in card.tiers:
+    offer = card.offer(spec.service_tier)
+    if offer is None:
         return _unquotable(
             f"Card {card.card_id!r} has no price for tier {spec.service_tier!r}.", "quote.metered.service_tier"
         )
@@ -348,11 +352,16 @@ def _card_fits(spec: QuoteSpec, card: PriceCard, tiers: frozenset[str], now: dat
         return _unquotable(
             f"Version {card.version} of card {card.card_id!r} is not valid now.", "quote.metered.card_version"
         )
-    unpriced = [g for g, quantity in spec.ceilings if quantity and g not in card.priced(tiers)]
-    if unpriced:
-        return _unquotable(
-            f"Card {card.card_id!r} has no price for {unpriced[0]}.", f"quote.metered.ceilings[{unpriced[0]}]"
-        )
+    for group, quantity in spec.ceilings:
+        if quantity and group not in offer.groups:
+            return _unquotable(f"Card {card.card_id!r} has no price for {group}.", f"quote.metered.ceilings[{group}]")
+    return offer
+
+
+def _reached(steps: tuple[Step, ...], prompt: int) -> Step | None:
+    for step in reversed(steps):
+        if step.above == 0 or step.above < prompt:
+            return step
     return None
 
 

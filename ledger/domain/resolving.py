@@ -1,5 +1,6 @@
 """The rules by which evidence resolves a hold: accepted, rejected, seen before, or in conflict with what is known."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -31,14 +32,15 @@ def resolve(work: Work, command: Resolve) -> Outcome:
         return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
     if appraisal.reasons:
         return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
-    digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, appraisal.lines)
+    lines = tuple(line.to_document() for line in appraisal.lines)
+    digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
         return _again(work, command, hold, appraisal, digest)
     reasons = _overrun(command, hold, appraisal.amount)
     if reasons:
         return _reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
-    return _settle(work, command, hold, appraisal, digest)
+    return _settle(work, command, hold, appraisal, lines, digest)
 
 
 def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
@@ -116,7 +118,14 @@ def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     return _incident(work, hold, "DOUBLE_ACCEPTANCE", detail)
 
 
-def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
+def _settle(
+    work: Work,
+    command: Resolve,
+    hold: Hold,
+    appraisal: Appraisal,
+    lines: tuple[Mapping[str, str], ...],
+    digest: bytes,
+) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
     evidence_id = _keep(work, command, hold, "ACCEPTED", (), digest)
     entry_id = work.journal.post(
@@ -139,7 +148,7 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
             amount=cost,
             currency=hold.currency,
             cost_over_hold=max(cost - hold.amount, ZERO),
-            lines=tuple(line.to_document() for line in appraisal.lines),
+            lines=lines,
             evidence_id=evidence_id,
             entry_id=entry_id,
             actor=actor,
@@ -166,11 +175,12 @@ def _settle(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, dige
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     """The lines of a settlement: out of HELD or UNKNOWN into SPENT on every level, the difference given back or taken."""
     account = UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else HELD
+    left = hold.amount - cost
     moves: list[Move] = []
     for book_id in hold.books:
         book = work.journal.book(hold.tenant, book_id)
         moves += [(book, account, hold.amount), (book, SPENT, -cost)]
-        moves += give(book, hold.amount - cost) if cost <= hold.amount else take(book, cost - hold.amount)
+        moves += give(book, left) if left >= 0 else take(book, -left)
     if cost:
         financial = work.journal.open(financial_book(hold, work.loaded.stripe))
         moves += [(financial, EXPENSE, cost), (financial, PAYABLE, -cost)]

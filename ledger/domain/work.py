@@ -1,8 +1,6 @@
 """The desk on which a batch is decided: what was loaded, what is decided so far, and the journal between them."""
 
-from dataclasses import fields
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome
@@ -11,10 +9,6 @@ from ledger.domain.journal import Journal
 from ledger.domain.model import Budget, Grant, Hold
 from ledger.domain.quotes import PriceCard
 from ledger.domain.refusals import Reason, Refusal
-
-# dataclasses.replace reads one field after the other; all of them at once take half the time.
-_HOLD_FIELDS = tuple(field.name for field in fields(Hold))
-_hold_values = attrgetter(*_HOLD_FIELDS)
 
 
 class Work:
@@ -35,8 +29,7 @@ class Work:
 
     def change(self, hold: Hold, **changes: Any) -> Hold:
         """The hold with the changes, one version on, to be written."""
-        values = dict(zip(_HOLD_FIELDS, _hold_values(hold), strict=True))
-        changed = Hold(**(values | {"updated_at": self.now, "version": hold.version + 1} | changes))
+        changed = hold._replace(updated_at=self.now, version=hold.version + 1, **changes)
         self.decision.holds[(hold.tenant, hold.operation_id)] = changed
         return changed
 

@@ -8,7 +8,7 @@ from enum import Enum
 import psycopg
 import sqlalchemy.exc as sa
 
-from ledger.domain.batch import Outcome
+from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.refusals import Reason, Refusal
 from ledger.store.fitness import UnfitDatabase
 from ledger.store.pipeline import StaleRow
@@ -41,7 +41,7 @@ _UNREACHABLE = "The database cannot be reached; nothing was done. Ask again with
 
 def classify(error: BaseException) -> Fault:
     """What kind of fault an exception out of a transaction is."""
-    if isinstance(error, StaleRow):
+    if isinstance(error, (StaleRow, StaleRows)):
         return Fault.CONTENTION
     if isinstance(error, UnfitDatabase):
         return Fault.UNFIT

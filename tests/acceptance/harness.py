@@ -184,12 +184,14 @@ class LiveLedger:
             server.stop()
 
 
-class _Bearer(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc] # grpc's stubs leave it untyped
+class _Bearer(grpc.UnaryUnaryClientInterceptor):
     def __init__(self, token: str) -> None:
         self._header = ("authorization", f"Bearer {token}")
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        details = details._replace(metadata=[*(details.metadata or ()), self._header], timeout=details.timeout or BOUND_SECONDS)
+        details = details._replace(
+            metadata=[*(details.metadata or ()), self._header], timeout=details.timeout or BOUND_SECONDS
+        )
         return continuation(details, request)
 
 

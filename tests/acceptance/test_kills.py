@@ -100,7 +100,9 @@ class Load:
                 answer = await method(request, timeout=10)
             except grpc.aio.AioRpcError as error:
                 if error.code() not in AGAIN:
-                    self.refused.append(f"{type(request).__name__} {request.operation_id}: {error_reason(error)} {error}")
+                    self.refused.append(
+                        f"{type(request).__name__} {request.operation_id}: {error_reason(error)} {error}"
+                    )
                     self.stopping = True
                     return
                 self.repeated += 1
@@ -114,7 +116,7 @@ class Load:
 def lost(database_url: str, acknowledged: dict[str, str]) -> list[str]:
     """The acknowledged writes that are not in the database."""
     with psycopg.connect(database_url) as connection:
-        found = dict(connection.execute("SELECT operation_id, state FROM hold").fetchall())
+        found: dict[str, str] = dict(connection.execute("SELECT operation_id, state FROM hold").fetchall())
     return [name for name, state in acknowledged.items() if RANK.get(found.get(name, ""), 0) < RANK[state]]
 
 

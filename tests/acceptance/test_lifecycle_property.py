@@ -4,8 +4,12 @@ The model knows only sums: what is used of a budget is what is held for open hol
 Available is what the limit leaves, deficit what it does not.
 """
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,12 +17,20 @@ import grpc
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
 from ledger.v1.money_pb2 import Money
 from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, reason_of
+from tests.conftest import new_database
 
 OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
@@ -41,22 +53,27 @@ class ModelHold:
 
 
 class Lives(RuleBasedStateMachine):
-    """One tenant of the running ledger."""
+    """One running ledger of its own."""
 
-    live: LiveLedger
+    fresh: Callable[[], AbstractContextManager[LiveLedger]]
 
     def __init__(self) -> None:
         super().__init__()
-        self.tenant = self.live.next_tenant()
+        self.stack = ExitStack()
+        self.live = self.stack.enter_context(type(self).fresh())
+        self.tenant = "t0"
         self.gateway: Stubs = self.live.stubs(self.tenant, "gateway")
         self.finance: Stubs = self.live.stubs(self.tenant, "finance")
         self.admin: Stubs = self.live.stubs(self.tenant, "admin")
         self.limits: dict[str, Decimal | None] = {}
         self.holds: dict[str, ModelHold] = {}
         self.incidents = 0
+        self.refusals = 0
 
     @initialize(
-        limits=st.tuples(*[st.sampled_from([None, Decimal(0), Decimal(1), Decimal("9.5"), Decimal(10)]) for _ in BUDGETS])
+        limits=st.tuples(
+            *[st.sampled_from([None, Decimal(0), Decimal(1), Decimal("9.5"), Decimal(10)]) for _ in BUDGETS]
+        )
     )
     def budgets(self, limits: tuple[Decimal | None, ...]) -> None:
         for (name, parent), limit in zip(BUDGETS.items(), limits, strict=True):
@@ -67,6 +84,9 @@ class Lives(RuleBasedStateMachine):
                 request.limit = str(limit)
             self.admin.budgets.CreateBudget(request)
             self.limits[name] = limit
+
+    def teardown(self) -> None:
+        self.stack.close()
 
     # --- the naive model -------------------------------------------------------------------------------------------
 
@@ -84,16 +104,21 @@ class Lives(RuleBasedStateMachine):
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
-    @rule(amount=AMOUNTS, tolerance=st.sampled_from([Decimal(0), Decimal(2)]), named=st.sets(st.sampled_from(list(BUDGETS)), min_size=1),
-          dispatch=st.booleans())  # fmt: skip
+    @rule(
+        amount=AMOUNTS,
+        tolerance=st.sampled_from([Decimal(0), Decimal(2)]),
+        named=st.sets(st.sampled_from(list(BUDGETS)), min_size=1),
+        dispatch=st.booleans(),
+    )
     def reserve(self, amount: Decimal, tolerance: Decimal, named: set[str], dispatch: bool) -> None:
-        operation = f"op-{len(self.holds)}-{uuid4().hex[:6]}"
+        operation = f"op-{len(self.holds)}-{self.refusals}"
         request = hold_pb2.ReserveRequest(
             idempotency_key=f"r-{operation}",
             operation_id=operation,
             budget_ids=sorted(named),
             quote=hold_pb2.QuoteSpec(
-                fixed=hold_pb2.FixedQuote(amount=usd(amount), provider="acme", reason="a test"), tolerance=str(tolerance)
+                fixed=hold_pb2.FixedQuote(amount=usd(amount), provider="acme", reason="a test"),
+                tolerance=str(tolerance),
             ),
         )
         if dispatch:
@@ -107,6 +132,7 @@ class Lives(RuleBasedStateMachine):
             assert error.metadata["budget_id"] in short
             with refused("INSUFFICIENT_BUDGET"):  # the key remembers the answer
                 self.gateway.holds.Reserve(request)
+            self.refusals += 1
             return
         answer = self.gateway.holds.Reserve(request)
         assert not answer.replayed
@@ -157,7 +183,9 @@ class Lives(RuleBasedStateMachine):
     def mark_outcome_unknown(self, data: st.DataObject) -> None:
         name = self.some_hold(data)
         hold = self.holds[name]
-        request = hold_pb2.MarkOutcomeUnknownRequest(idempotency_key=f"u-{uuid4().hex}", operation_id=name, observation="timeout")
+        request = hold_pb2.MarkOutcomeUnknownRequest(
+            idempotency_key=f"u-{uuid4().hex}", operation_id=name, observation="timeout"
+        )
         if hold.state == "RESERVED":
             with refused("HOLD_STATE"):
                 self.gateway.holds.MarkOutcomeUnknown(request)
@@ -191,7 +219,10 @@ class Lives(RuleBasedStateMachine):
             idempotency_key=f"s-{uuid4().hex}",
             operation_id=name,
             usage=hold_pb2.UsageEvidence(
-                source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RECORD, provider="acme", charged=usd(cost), provider_receipt=receipt
+                source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RECORD,
+                provider="acme",
+                charged=usd(cost),
+                provider_receipt=receipt,
             ),
             accept_overrun_reason="agreed" if accept else "",
         )
@@ -205,16 +236,21 @@ class Lives(RuleBasedStateMachine):
             twice = bool(receipt and hold.receipt and receipt != hold.receipt)
             assert bool(answer.incident_id) == twice
             self.incidents += twice
+            hold.receipt = hold.receipt or receipt
         elif cost > hold.amount + hold.tolerance and not accept:
             with refused("EVIDENCE_REJECTED"):
                 self.finance.holds.Resolve(request)
+            hold.receipt = hold.receipt or receipt
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
         else:
             answer = self.finance.holds.Resolve(request)
             assert not answer.replayed
-            assert answer.hold.resolution.amount.amount == plain(cost)
-            hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, receipt
+            assert Decimal(answer.hold.resolution.amount.amount) == cost
+            twice = bool(receipt and hold.receipt and receipt != hold.receipt)
+            assert bool(answer.incident_id) == twice
+            self.incidents += twice
+            hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
     @rule(data=st.data())
@@ -228,10 +264,13 @@ class Lives(RuleBasedStateMachine):
                 kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED
             ),
         )
-        if hold.state == "RESERVED":
+        if hold.state in {"RESERVED", "RELEASED"}:
             with refused("HOLD_STATE"):
                 self.finance.holds.Resolve(request)
-        elif hold.state == "RELEASED" or (hold.state == "SETTLED" and hold.kind != "NO_COST"):
+        elif hold.receipt:  # the provider accepted the call
+            with refused("EVIDENCE_REJECTED"):
+                self.finance.holds.Resolve(request)
+        elif hold.state == "SETTLED" and hold.kind != "NO_COST":
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents += 1
@@ -252,7 +291,9 @@ class Lives(RuleBasedStateMachine):
         if after == "RELEASED":
             hold.kind = "NEVER_DISPATCHED"
 
-    @rule(level=st.sampled_from(list(BUDGETS)), amount=st.sampled_from([Decimal("0.5"), Decimal(4)]), twice=st.booleans())
+    @rule(
+        level=st.sampled_from(list(BUDGETS)), amount=st.sampled_from([Decimal("0.5"), Decimal(4)]), twice=st.booleans()
+    )
     def grant(self, level: str, amount: Decimal, twice: bool) -> None:
         request = GrantBudgetRequest(
             idempotency_key=f"g-{uuid4().hex}", budget_id=level, amount=usd(amount), reference=f"ref-{uuid4().hex}"
@@ -261,8 +302,9 @@ class Lives(RuleBasedStateMachine):
         if twice:
             request.idempotency_key += "-again"
             assert self.finance.budgets.GrantBudget(request).replayed
-        if self.limits[level] is not None:
-            self.limits[level] += amount
+        limit = self.limits[level]
+        if limit is not None:
+            self.limits[level] = limit + amount
 
     def after_inferred_dispatch(self, name: str) -> str:
         """The inferred attempt has no lease: the sweep makes it unknown at once."""
@@ -286,7 +328,10 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def states_are_the_models(self) -> None:
-        got = {h.operation_id: state(h) for h in self.gateway.holds.ListHolds(hold_pb2.ListHoldsRequest(page_size=1000)).holds}
+        got = {
+            h.operation_id: state(h)
+            for h in self.gateway.holds.ListHolds(hold_pb2.ListHoldsRequest(page_size=1000)).holds
+        }
         assert got == {name: h.state for name, h in self.holds.items()}
 
     @invariant()
@@ -328,22 +373,29 @@ def state(hold: hold_pb2.Hold) -> str:
     return hold_pb2.HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
 
 
-EXAMPLES = 25
+EXAMPLES = int(os.environ.get("LEDGER_TEST_EXAMPLES", "15"))
 
 
-@pytest.mark.timeout(400)
-def test_random_lives_of_holds_keep_every_law(database_url: str, tmp_path: Path) -> None:
-    # Failing examples are shrunk, each on a tenant of its own.
-    with live_ledger(database_url, tmp_path, tenants=20 * EXAMPLES) as live:
-        Lives.live = live
-        run_state_machine_as_test(
-            Lives,
-            settings=settings(
-                max_examples=EXAMPLES,
-                stateful_step_count=25,
-                deadline=None,
-                suppress_health_check=list(HealthCheck),
-                database=None,
-                print_blob=True,
-            ),
-        )
+@pytest.mark.timeout(60 + 20 * EXAMPLES)
+def test_random_lives_of_holds_keep_every_law(server_url: str, template: str, tmp_path: Path) -> None:
+    numbers = count()
+
+    @contextmanager
+    def fresh() -> Iterator[LiveLedger]:
+        folder = tmp_path / str(next(numbers))
+        folder.mkdir()
+        with new_database(server_url, template) as url, live_ledger(url, folder) as live:
+            yield live
+
+    Lives.fresh = staticmethod(fresh)
+    run_state_machine_as_test(
+        Lives,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            print_blob=True,
+        ),
+    )

@@ -27,7 +27,7 @@ class Databases:
 
     def version(self) -> str:
         with psycopg.connect(self._url) as connection:
-            return connection.execute("SHOW server_version").fetchall()[0][0].split()[0]
+            return str(connection.execute("SHOW server_version").fetchall()[0][0]).split()[0]
 
     def migrated(self, name: str) -> str:
         """A new database of the ledger's schema: its URL."""
@@ -46,7 +46,7 @@ class Databases:
         yield self.url(f"trial_{self._made}")
         self._run(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
 
-    def _run(self, statement: sql.Composable) -> None:
+    def _run(self, statement: sql.SQL | sql.Composed) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(statement)
 

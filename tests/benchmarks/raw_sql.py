@@ -11,7 +11,6 @@ import json
 import secrets
 import time
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ from psycopg.types.json import Jsonb
 
 from ledger.domain.commands import Usage
 from ledger.domain.evidence import price
+from ledger.domain.model import Caller
 from ledger.domain.needs import STRIPES
 from ledger.domain.quotes import STANDARD_TIER, PriceCard, Quote, QuoteKind, QuoteSpec, Rate, quote
 from tests.benchmarks import workload
@@ -126,21 +126,13 @@ STEPS = (("Reserve", "RESERVED", RESERVE), ("BeginDispatch", "DISPATCHING", DISP
 WRITTEN = ("hold", "entry", "posting", "receipt", "evidence", "resolution", "incident")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """In whose name the rows are written."""
-
-    tenant: str
-    actor: str
-
-
-def run(url: str, identity: Identity, prefix: str, size: int, count: int, warmup_count: int) -> float:
+def run(url: str, who: Caller, prefix: str, size: int, count: int, warmup_count: int) -> float:
     """Writes `warmup_count` batches, then `count` batches; how many seconds the latter took.
 
     The database holds the budget and the price card, as the service's does.
     """
-    constants = _constants(identity)
-    card = _card(identity)
+    constants = _constants(who)
+    card = _card(who)
     batches = [
         constants | _batch(card, workload.operations(prefix, number, size), number)
         for number in range(warmup_count + count)
@@ -164,7 +156,7 @@ def written(url: str) -> dict[str, int]:
 
 
 def _count(connection: Connection, table: str) -> int:
-    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - a name of this module
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -178,11 +170,11 @@ def _write(connection: Connection, values: dict[str, Any]) -> None:
             connection.commit()
 
 
-def _constants(identity: Identity) -> dict[str, Any]:
+def _constants(who: Caller) -> dict[str, Any]:
     """What all rows have in common."""
     return {
-        "tenant": identity.tenant,
-        "actor": identity.actor,
+        "tenant": who.tenant,
+        "actor": who.actor,
         "currency": workload.CURRENCY,
         "provider": workload.PROVIDER,
         "model": workload.MODEL,
@@ -227,13 +219,13 @@ def _ids(count: int) -> list[uuid.UUID]:
 
 
 def _stripe(number: int) -> str:
-    return f"#financial/{workload.PROVIDER}/{workload.MODEL}/{workload.CURRENCY}/{number % STRIPES}"
+    return f"#financial/{workload.PROVIDER}#{workload.MODEL}#{workload.CURRENCY}#{number % STRIPES}"
 
 
-def _card(identity: Identity) -> PriceCard:
+def _card(who: Caller) -> PriceCard:
     rates = tuple(Rate(bucket, STANDARD_TIER, 0, Decimal(price), 1_000_000) for bucket, price in workload.RATES.items())
     return PriceCard(
-        identity.tenant, workload.CARD, 1, workload.PROVIDER, workload.MODEL, (), workload.CURRENCY, rates,
+        who.tenant, workload.CARD, 1, workload.PROVIDER, workload.MODEL, (), workload.CURRENCY, rates,
         max_input_tokens=272_000, max_output_tokens=128_000,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -17,7 +18,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.benchmarks.load import Job, Load
 
 ROOT = Path(__file__).parents[2]
-SERVE = "import asyncio\nfrom ledger.service.server import serve\nfrom ledger import settings,logs\nl=settings.load()\nasyncio.run(serve(l,l.database_url.get_secret_value()))"
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.1
@@ -42,11 +42,14 @@ class Server:
 def servers(database_url: str, tokens_file: Path, count: int = 1) -> Iterator[list[Server]]:
     """Fresh server processes on one database, once they serve; ended, in order, afterwards."""
     with ExitStack() as stack:
-        yield [stack.enter_context(_server(database_url, tokens_file)) for _ in range(count)]
+        started = [stack.enter_context(_started(database_url, tokens_file)) for _ in range(count)]
+        for process, target in started:
+            _wait_until_serving(process, target)
+        yield [Server(target, process.pid) for process, target in started]
 
 
 @contextmanager
-def _server(database_url: str, tokens_file: Path) -> Iterator[Server]:
+def _started(database_url: str, tokens_file: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     target = f"127.0.0.1:{_free_port()}"
     settings = {
         "SPEND_LEDGER_DATABASE_URL": database_url,
@@ -55,11 +58,10 @@ def _server(database_url: str, tokens_file: Path) -> Iterator[Server]:
         "SPEND_LEDGER_LOG_LEVEL": "warning",
     }
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE], cwd=ROOT, env={**os.environ, **settings}, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "ledger", "serve"], cwd=ROOT, env={**os.environ, **settings}, stdin=subprocess.DEVNULL
     )
     try:
-        _wait_until_serving(process, target)
-        yield Server(target, process.pid)
+        yield process, target
     finally:
         process.terminate()
         status = process.wait(STOP_SECONDS)
@@ -89,7 +91,8 @@ def _wait_until_serving(process: "subprocess.Popen[bytes]", target: str) -> None
                 ready.result(POLL_SECONDS)
             except grpc.FutureTimeoutError:
                 continue
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=START_SECONDS)
+            health = cast(Any, health_pb2_grpc.HealthStub(channel))
+            answer = health.Check(health_pb2.HealthCheckRequest(), timeout=START_SECONDS)
             if answer.status == health_pb2.HealthCheckResponse.SERVING:
                 return
         ready.cancel()

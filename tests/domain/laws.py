@@ -5,9 +5,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import Line, reprice, resolution_digest
+from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Hold
-from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import TERMINAL, HoldState
 
 if TYPE_CHECKING:
@@ -68,13 +67,8 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
     body = accepted[0].body if accepted else {}
-    lines = tuple(
-        Line(x["bucket"], int(x["quantity"]), Decimal(x["rate"]), int(x["per"]), Decimal(x["amount"]))
-        for x in resolution.lines
-    )
-    served = body.get("tier") if hold.quote.kind is QuoteKind.METERED else None
-    tier = "" if hold.state is HoldState.RELEASED else served or hold.quote.service_tier
-    again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, lines)
+    tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
+    again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, resolution.lines)
     assert again == resolution.digest == hold.resolution_digest
     if hold.state is HoldState.SETTLED:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import rfc8785
@@ -124,3 +125,32 @@ def test_a_resolution_is_the_same_fact_whoever_saw_it_and_when_and_in_whatever_o
     other = run(setup + f"after {seconds}s\n{report} -> ok")
     assert other.now == datetime(2025, 3, 1, 10, tzinfo=UTC) + timedelta(seconds=seconds)
     assert [r.digest for r in first.resolutions] == [r.digest for r in other.resolutions]
+
+
+def test_what_a_resolution_is_identified_by() -> None:
+    world = run("""
+    adm: budget org USD 10 -> ok
+    adm: card gpt USD in=3 out=15 in@priority=6 out@priority=30 -> ok
+    reserve op1 org card=gpt in=1000 out=100 tier=priority nonce=n1 -> ok send
+    usage op1 in=10 cached=0 out=2 tier=standard receipt=r1 response=msg-1 -> ok       # 10 * 3 + 2 * 15 = 60
+    reserve op2 org 1 -> ok
+    release op2 -> ok
+    """)
+    settled, released = world.resolutions
+    quotes = [world.holds[("t1", operation)].quote.digest.hex() for operation in ("op1", "op2")]
+    text = (
+        '{"amount":"0.00006","attempt":"1","currency":"USD","hold":"op1","kind":"USAGE",'
+        '"lines":[["input_tokens","10","3","1000000","0.00003"],["output_tokens","2","15","1000000","0.00003"]],'
+        f'"provider":"acme","quote":"{quotes[0]}","sku":"gpt","tenant":"t1","tier":"standard"}}'
+    )
+    assert settled.digest == sha256(f"ledger/resolution/v1\n{text}".encode()).digest()
+    text = (
+        '{"amount":"0","attempt":"0","currency":"USD","hold":"op2","kind":"NEVER_DISPATCHED","lines":[],'
+        f'"provider":"acme","quote":"{quotes[1]}","sku":"refunds","tenant":"t1","tier":""}}'
+    )
+    assert released.digest == sha256(f"ledger/resolution/v1\n{text}".encode()).digest()
+    fixed = (
+        '{"amount":"1","currency":"USD","kind":"FIXED","model":"refunds","provider":"acme",'
+        '"reason":"a price agreed on","tolerance":"0"}'
+    )
+    assert quotes[1] == sha256(f"ledger/quote/v1\n{fixed}".encode()).hexdigest()

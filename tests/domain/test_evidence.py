@@ -143,5 +143,5 @@ def test_usage_of_a_hold_whose_card_is_gone_cannot_be_priced_and_not_repriced_as
     """,
         world,
     )
-    with pytest.raises(LookupError, match="price card gpt version 1 is missing"):
+    with pytest.raises(ValueError, match="price card gpt version 1 is missing"):
         reprice(hold.quote, None, world.evidence[0].body)

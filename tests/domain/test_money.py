@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ledger.domain.money import (
     NotMoney,
     fits,
+    may_be_most_of,
     most_of,
     parse_amount,
     parse_currency,
@@ -127,6 +128,7 @@ def test_the_most_that_lines_can_come_to() -> None:
     assert most_of(6, dust, 2, 2) == 4 * dust  # 3 and two halves
     assert most_of(1, dust, 2, 4) == 1 * dust  # one unit is one line: half and a half
     assert most_of(0, dust, 2, 4) == 0
+    assert [may_be_most_of(n * dust, 6, dust, 2, 2) for n in (2, 3, 4, 5)] == [False, True, True, False]
 
 
 def test_sums_and_bounds_are_exact_in_any_context() -> None:

@@ -1,12 +1,12 @@
 """A ledger in memory: rows, the loading of a batch as the store does it, and the laws, asserted after every step."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
@@ -26,18 +26,20 @@ Row = TypeVar("Row", Book, Budget, Hold)
 
 def stored(row: Row) -> Row:
     """The row as NUMERIC(38,18) and jsonb give it back."""
-    changes: dict[str, object] = {}
-    for field in fields(row):
-        value = getattr(row, field.name)
+    values: Mapping[str, Any] = (
+        row._asdict() if isinstance(row, Hold) else {f.name: getattr(row, f.name) for f in fields(row)}
+    )
+    changes: dict[str, Any] = {}
+    for name, value in values.items():
         if isinstance(value, Decimal):
-            assert fits(value), (field.name, value)
-            changes[field.name] = value.quantize(_EIGHTEEN, context=CONTEXT)
+            assert fits(value), (name, value)
+            changes[name] = value.quantize(_EIGHTEEN, context=CONTEXT)
         elif isinstance(value, Quote):
             again = Quote.from_document(json.loads(json.dumps(value.to_document())))
             assert again == value
             assert again.digest == value.digest
-            changes[field.name] = again
-    return replace(row, **changes)  # type: ignore[arg-type]  # the values are of the fields that they were read from
+            changes[name] = again
+    return row._replace(**changes) if isinstance(row, Hold) else replace(row, **changes)
 
 
 class World:

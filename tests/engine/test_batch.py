@@ -1,6 +1,7 @@
 """What becomes of a batch when the database, or one of its commands, does not do as it should."""
 
 import threading
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -68,6 +69,32 @@ def test_a_unique_violation_is_tried_again_and_becomes_the_answer(database: Data
         for thread in threads:
             thread.join()
         assert outcomes == [["RESERVED", "RESERVED"]] * 2
+
+
+def test_an_exclusive_key_has_one_open_hold_in_a_batch_and_between_processes(
+    database: Database, runner: Runner
+) -> None:
+    """The index of open holds refuses the second process; tried again alone, it finds who has the key."""
+    other = Runner(database)
+    assert told(runner, *(replace(reserve(f"x{i}", "1"), exclusive_key="order") for i in range(3))) == [
+        "RESERVED",
+        "EXCLUSIVE_HOLD",
+        "EXCLUSIVE_HOLD",
+    ]
+    for i in range(10):
+        outcomes: list[list[str]] = []
+        start = threading.Barrier(2)
+
+        def go(who: Runner, name: str, start: threading.Barrier = start, into: list[list[str]] = outcomes) -> None:
+            start.wait()
+            into.append(told(who, replace(reserve(name, "1"), exclusive_key=f"order-{name[1:]}")))
+
+        threads = [threading.Thread(target=go, args=(who, f"{k}{i}")) for who, k in ((runner, "y"), (other, "z"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == [["EXCLUSIVE_HOLD"], ["RESERVED"]]
 
 
 def test_a_deadlock_is_tried_again(runner: Runner, superuser: psycopg.Connection) -> None:

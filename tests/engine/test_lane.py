@@ -1,13 +1,14 @@
 """Deadlines, cancellation, the bound of the queue, and the end: a batch that has begun is never stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 import pytest
 
 from ledger.domain.batch import Outcome
+from ledger.domain.commands import Command
 from ledger.engine.batch import Runner
 from ledger.engine.lane import Engine, EngineOptions
 from ledger.store.database import Database
@@ -202,3 +203,21 @@ def test_stopping_is_bounded(database: Database, runner: Runner, superuser: psyc
             assert word(await call) == "RESERVED"
 
     run(test)
+
+
+def test_a_lane_outlives_a_fault_of_its_own(
+    database: Database, runner: Runner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_runner: Runner, _commands: Sequence[Command]) -> list[Outcome]:
+        raise RuntimeError("a fault that nobody thought of")
+
+    async def test() -> None:
+        async with running(database) as engine:
+            with monkeypatch.context() as broken:
+                broken.setattr(Runner, "execute", fail)
+                # What went wrong is not known, so it is not called failed.
+                assert word(await engine.submit_one(reserve("a", "1"))) == "UNKNOWN_WRITE_OUTCOME"
+            assert word(await engine.submit_one(reserve("a", "1"))) == "RESERVED"
+
+    run(test)
+    assert caplog.messages == ["a batch of 1 commands was given up"]

@@ -4,17 +4,21 @@ import asyncio
 import json
 import logging
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 import psycopg
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from ledger.client import connect
+from ledger.domain.model import Role
 from ledger.logs import JsonFormatter
 from ledger.service.server import Server
 from ledger.settings import Settings
@@ -221,6 +225,23 @@ async def test_a_port_that_is_taken_is_said(database_url: str, tmp_path: Path) -
         with pytest.raises(OSError, match=ledger.address):
             await second.start()
         await second.drain()
+
+
+async def test_with_a_certificate_the_server_speaks_tls(database_url: str, tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    async with serving(database_url, tmp_path, tls_certificate=certificate, tls_key=key) as ledger:
+        token = ledger.token("acme", Role.AUDITOR)
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        async with connect(ledger.address, token, credentials=trusted) as client:
+            assert not (await client.holds.ListHolds(hold_pb2.ListHoldsRequest())).holds
+        async with connect(ledger.address, token) as in_clear:
+            call = in_clear.holds.ListHolds(hold_pb2.ListHoldsRequest(), timeout=5)
+            assert (await refusal(call))[0] == "UNAVAILABLE"
 
 
 async def test_logs_say_who_and_why_and_never_what(

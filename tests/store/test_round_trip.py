@@ -57,7 +57,7 @@ def test_new_hold_with_few_fields(database: Database) -> None:
 def test_changed_hold(database: Database) -> None:
     before = s.hold(labels={"a": "b"}, exclusive_key="order-1", **s.DISPATCHED)
     s.write(database, both(before))
-    after = replace(before, **s.SETTLED, provider_receipt="rcpt-1", updated_at=NOON + timedelta(hours=1), version=2)
+    after = before._replace(**s.SETTLED, provider_receipt="rcpt-1", updated_at=NOON + timedelta(hours=1), version=2)
     s.write(database, both(after), s.read(database, [s.settle()]))
     found = s.read(database, [s.settle()]).holds[(T, "op-1")]
     assert found == after

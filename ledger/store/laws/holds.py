@@ -163,8 +163,10 @@ HOLDS = (
             WHEN r.evidence_id IS NOT NULL AND (v.status, v.kind, v.digest) IS DISTINCT FROM ('ACCEPTED'::text, r.kind, r.digest)
                 THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
                     coalesce(v.status || ' ' || v.kind, 'not there'))
-            WHEN r.revision = h.revision AND r.evidence_id IS NOT NULL AND v.provider_receipt IS DISTINCT FROM h.provider_receipt
-                THEN format('operation %s of %s has another provider receipt than its evidence', r.operation_id, r.tenant)
+            WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
+                    SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
+                        = (h.tenant, h.operation_id, h.provider_receipt))
+                THEN format('operation %s of %s has a provider receipt that no evidence brought', r.operation_id, r.tenant)
             WHEN r.entry_id IS NULL AND (h.amount <> 0 OR r.amount <> 0)
                 THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
             WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id

@@ -1,0 +1,73 @@
+"""What is believed of a transaction whose COMMIT did not answer."""
+
+from datetime import UTC, date, datetime
+from uuid import UUID, uuid4
+
+import psycopg
+
+from ledger.domain.batch import Decision
+from ledger.domain.model import Entry, EntryKind, Evidence, Receipt
+from ledger.domain.states import ResolutionKind
+from ledger.engine.batch import Runner
+from ledger.store.database import Database
+from ledger.store.fate import Fate, fate_of
+from tests.engine.asks import reserve, resolve, told
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def ask(database: Database, transaction_id: str, decision: Decision) -> Fate:
+    with database.read() as connection:
+        return fate_of(connection, transaction_id, decision)
+
+
+def entry(entry_id: UUID) -> Entry:
+    return Entry("acme", entry_id, EntryKind.RESERVE, "USD", NOW, NOW, date(2026, 3, 1), "a", "gateway")
+
+
+def xid(connection: psycopg.Connection) -> str:
+    row = connection.execute("SELECT pg_current_xact_id()::text").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_aborted_in_progress_and_not_given_out(database: Database, superuser: psycopg.Connection) -> None:
+    with superuser.transaction(force_rollback=True):
+        aborted = xid(superuser)
+        assert ask(database, aborted, Decision()) is Fate.UNKNOWN
+    assert ask(database, aborted, Decision()) is Fate.ABORTED
+    assert ask(database, str(int(aborted) + 1_000_000), Decision()) is Fate.ABORTED
+
+
+def test_committed_is_believed_for_a_decision_that_wrote_nothing(
+    database: Database, superuser: psycopg.Connection
+) -> None:
+    assert ask(database, xid(superuser), Decision()) is Fate.COMMITTED
+
+
+def test_a_committed_stranger_with_the_same_number_is_not_believed(
+    database: Database, superuser: psycopg.Connection
+) -> None:
+    stranger = xid(superuser)
+    evidence = Evidence(
+        "acme", "a", uuid4(), 1, ResolutionKind.USAGE, "REJECTED", (), "WEBHOOK", "g", None, NOW, None, None, {}
+    )
+    receipt = Receipt("acme", "gateway", "Reserve", "k", b"x", 1, "a", "OK", None, "RESERVED", NOW)
+    for decision in (Decision(entries=[entry(uuid4())]), Decision(evidence=[evidence]), Decision(receipts=[receipt])):
+        assert ask(database, stranger, decision) is Fate.ABORTED
+
+
+def test_a_row_of_the_decision_is_the_witness(
+    database: Database, runner: Runner, superuser: psycopg.Connection
+) -> None:
+    assert told(runner, reserve("a", "1", dispatch=True)) == ["DISPATCHING"]
+    assert told(runner, resolve("a", "0.5")) == ["SETTLED"]
+    committed = xid(superuser)
+    (entry_id,) = superuser.execute("SELECT entry_id FROM entry WHERE kind = 'SETTLE'").fetchall()[0]
+    assert ask(database, committed, Decision(entries=[entry(entry_id)])) is Fate.COMMITTED
+    (fingerprint, recorded_at) = superuser.execute(
+        "SELECT fingerprint, recorded_at FROM receipt WHERE command = 'Reserve'"
+    ).fetchall()[0]
+    receipt = Receipt("acme", "gateway", "Reserve", "r-a", fingerprint, 1, "a", "OK", None, "DISPATCHING", recorded_at)
+    assert ask(database, committed, Decision(receipts=[receipt])) is Fate.COMMITTED
+    assert ask(database, committed, Decision(receipts=[receipt._replace(recorded_at=NOW)])) is Fate.ABORTED
