@@ -9,14 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from ledger.cli import main
 from ledger.domain.model import Caller, Role
@@ -25,6 +23,7 @@ from ledger.store.database import Database
 from ledger.store.migrate import head
 from ledger.store.postgres import LocalPostgres
 from ledger.store.processes import running_server
+from ledger.store.scratch import scratch_database
 from tests.stories import Ledger, tell_everything
 
 
@@ -70,11 +69,8 @@ def data_dir() -> Iterator[Path]:
 @pytest.fixture
 def bare_url(server_url: str) -> Iterator[str]:
     """An empty database, without a schema."""
-    name = f"bare_{uuid.uuid4().hex}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-        yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with scratch_database(server_url) as url:
+        yield url
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import make_url
 
 from ledger.store import migrate
 from ledger.store.database import Database
 from ledger.store.fitness import Facts, UnfitDatabase, server_faults, verify
 from ledger.store.postgres import LocalPostgres
 from ledger.store.processes import Identity
+from ledger.store.scratch import scratch_database
 
 GOOD = Facts(150_018, "UTF8", "on", "on", "on", in_recovery=False, read_only="off")
 
@@ -23,10 +24,6 @@ def data_dir() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
     yield folder
     shutil.rmtree(folder)
-
-
-def engine_of(url: str) -> Engine:
-    return create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
 
 
 def faults_of(url: str) -> list[str]:
@@ -85,12 +82,13 @@ def test_a_read_only_database_is_refused(database_url: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_another_encoding_is_refused(server_url: str, encoding: str) -> None:
+    name = f"other_{encoding.lower()}"
     with psycopg.connect(server_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE other ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode())
-        url = server_url.replace("/postgres?", "/other?")
+        admin.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0".encode())
+        url = make_url(server_url).set(database=name).render_as_string(hide_password=False)
         migrate.migrate(url)
         assert first_words(faults_of(url)) == ["The database's encoding"]
-        admin.execute("DROP DATABASE other WITH (FORCE)")
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def test_an_old_server_is_refused() -> None:
@@ -99,9 +97,7 @@ def test_an_old_server_is_refused() -> None:
 
 
 def test_the_schema_must_be_this_versions(server_url: str) -> None:
-    with psycopg.connect(server_url, autocommit=True) as admin:
-        admin.execute("CREATE DATABASE bare TEMPLATE template0")
-        url = server_url.replace("/postgres?", "/bare?")
+    with scratch_database(server_url) as url:
         assert faults_of(url) == ["The database has no schema yet: run `spend-ledger migrate`."]
         assert migrate.migrate(url) == (None, migrate.head())
         assert migrate.migrate(url) == (migrate.head(), migrate.head())
@@ -110,9 +106,8 @@ def test_the_schema_must_be_this_versions(server_url: str) -> None:
             "0001": f"The schema is at revision 0001, this version needs {migrate.head()}: run `spend-ledger migrate`.",
             "9999": "The schema is at revision 9999, which this version does not know: run the newer version that made it.",
         }.items():
-            with engine_of(url).begin() as connection:
-                connection.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE alembic_version SET version_num = %s", [revision])
             assert faults_of(url) == [expected]
         with pytest.raises(migrate.FutureSchema, match="run the newer version"):
             migrate.migrate(url)
-        admin.execute("DROP DATABASE bare WITH (FORCE)")

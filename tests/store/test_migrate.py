@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import uuid
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,20 +10,18 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from ledger.store import migrate
+from ledger.store.scratch import scratch_database
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def bare_url(server_url: str) -> Iterator[str]:
-    name = f"bare_{uuid.uuid4().hex}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-        yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    """An empty database, without a schema."""
+    with scratch_database(server_url) as url:
+        yield url
 
 
 def test_two_migrators_do_it_once(bare_url: str) -> None:
