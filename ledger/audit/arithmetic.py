@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.domain.evidence import priced_tier, reprice, resolution_digest
-from ledger.domain.model import Hold
 from ledger.domain.money import may_be_most_of, plain, total
-from ledger.domain.quotes import GROUP_OF_BUCKET, PriceCard, QuoteKind
+from ledger.domain.quotes import GROUP_OF_BUCKET, QuoteKind
 from ledger.domain.states import ResolutionKind
 from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 

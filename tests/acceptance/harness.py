@@ -184,7 +184,7 @@ class LiveLedger:
             server.stop()
 
 
-class _Bearer(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc] # grpc's stubs leave it untyped
+class _Bearer(grpc.UnaryUnaryClientInterceptor):
     def __init__(self, token: str) -> None:
         self._header = ("authorization", f"Bearer {token}")
 

@@ -104,8 +104,12 @@ class Lives(RuleBasedStateMachine):
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
-    @rule(amount=AMOUNTS, tolerance=st.sampled_from([Decimal(0), Decimal(2)]), named=st.sets(st.sampled_from(list(BUDGETS)), min_size=1),
-          dispatch=st.booleans())  # fmt: skip
+    @rule(
+        amount=AMOUNTS,
+        tolerance=st.sampled_from([Decimal(0), Decimal(2)]),
+        named=st.sets(st.sampled_from(list(BUDGETS)), min_size=1),
+        dispatch=st.booleans(),
+    )
     def reserve(self, amount: Decimal, tolerance: Decimal, named: set[str], dispatch: bool) -> None:
         operation = f"op-{len(self.holds)}-{self.refusals}"
         request = hold_pb2.ReserveRequest(
@@ -298,8 +302,9 @@ class Lives(RuleBasedStateMachine):
         if twice:
             request.idempotency_key += "-again"
             assert self.finance.budgets.GrantBudget(request).replayed
-        if self.limits[level] is not None:
-            self.limits[level] += amount
+        limit = self.limits[level]
+        if limit is not None:
+            self.limits[level] = limit + amount
 
     def after_inferred_dispatch(self, name: str) -> str:
         """The inferred attempt has no lease: the sweep makes it unknown at once."""
@@ -382,7 +387,7 @@ def test_random_lives_of_holds_keep_every_law(server_url: str, template: str, tm
         with new_database(server_url, template) as url, live_ledger(url, folder) as live:
             yield live
 
-    Lives.fresh = staticmethod(fresh)  # type: ignore[assignment] # called on the class
+    Lives.fresh = staticmethod(fresh)
     run_state_machine_as_test(
         Lives,
         settings=settings(

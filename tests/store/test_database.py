@@ -137,7 +137,7 @@ def test_stale_hold(database: Database) -> None:
     later = s.hold(books=(), **s.DISPATCHED, version=2)
     s.write(database, Decision(holds={(T, "op-1"): later}), stale)
     with pytest.raises(StaleRow, match="1 of 1 rows of hold changed"):
-        s.write(database, Decision(holds={(T, "op-1"): replace(later, executor="pod-8")}), stale)
+        s.write(database, Decision(holds={(T, "op-1"): later._replace(executor="pod-8")}), stale)
     assert s.read(database, [s.never_sent()]).holds[(T, "op-1")] == later
 
 
