@@ -14,6 +14,7 @@ from ledger.domain.refusals import Reason, Refusal
 from ledger.v1 import error_pb2
 
 DOMAIN = "ledger.v1"
+_LONGEST = 600
 DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -65,7 +66,7 @@ class Refused(Exception):
 
 
 def sentence(refusal: Refusal) -> str:
-    return refusal.message or CATALOGUE[refusal.reason].sentence
+    return _short(refusal.message or CATALOGUE[refusal.reason].sentence)
 
 
 def command_error(refusal: Refusal) -> error_pb2.CommandError:
@@ -74,16 +75,25 @@ def command_error(refusal: Refusal) -> error_pb2.CommandError:
         code=_CODE[refusal.reason],
         reason=_NUMBER[refusal.reason],
         message=sentence(refusal),
-        metadata=dict(refusal.metadata),
+        metadata=_facts(refusal),
     )
 
 
 def status_of(refusal: Refusal) -> status_pb2.Status:
     """A refusal as google.rpc.Status with one ErrorInfo."""
-    info = error_details_pb2.ErrorInfo(reason=refusal.reason.value, domain=DOMAIN, metadata=dict(refusal.metadata))
+    info = error_details_pb2.ErrorInfo(reason=refusal.reason.value, domain=DOMAIN, metadata=_facts(refusal))
     packed = any_pb2.Any()
     packed.Pack(info)
     return status_pb2.Status(code=_CODE[refusal.reason], message=sentence(refusal), details=[packed])
+
+
+def _facts(refusal: Refusal) -> dict[str, str]:
+    return {key: _short(value) for key, value in refusal.metadata.items()}
+
+
+def _short(text: str) -> str:
+    """Clients take about 8 KiB of trailers, and lose the whole status if there is more."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 async def abort(context: "grpc.aio.ServicerContext[object, object]", refusal: Refusal) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 from collections.abc import Callable, Sequence
@@ -147,12 +148,19 @@ async def serve(settings: Settings, database_url: str, workers: Workers = lambda
     server = Server(settings, database_url, workers)
     try:
         await server.start()
+        _calm_collector()
         await stopping.wait()
         log.info("draining", extra={"address": server.address})
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
         await server.drain()
+
+
+def _calm_collector() -> None:
+    """Batches make thousands of objects that die by reference count: looking for cycles after every 700 costs a tenth."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:

@@ -26,6 +26,14 @@ READ_SETTINGS = {
     "default_transaction_read_only": "on",
     "default_transaction_isolation": "repeatable read",
 }
+# How long (seconds; tcp_user_timeout: milliseconds) a server that says nothing is waited for. The URL may say otherwise.
+NETWORK = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 15_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 _MEMORY = "ledger.memory"
 _MOST_CARDS = 10_000
 _MOST_BOOKS = 200_000
@@ -58,13 +66,14 @@ class Database:
         self.readers = self._engine(url, pool_size, READ_SETTINGS)
 
     def _engine(self, url: str, pool_size: int, settings: dict[str, str]) -> Engine:
+        address = make_url(url).set(drivername="postgresql+psycopg")
         engine = create_engine(
-            make_url(url).set(drivername="postgresql+psycopg"),
+            address,
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=10,
             # A database of another encoding is refused in words (see fitness); without this, even asking it fails.
-            connect_args={"client_encoding": "utf8"},
+            connect_args={"client_encoding": "utf8"} | {k: v for k, v in NETWORK.items() if k not in address.query},
             # Payloads and ids of customers do not belong in error messages.
             hide_parameters=True,
         )

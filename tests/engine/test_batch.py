@@ -1,6 +1,8 @@
 """What becomes of a batch when the database, or one of its commands, does not do as it should."""
 
+import socket
 import threading
+import time
 from dataclasses import replace
 
 import psycopg
@@ -141,6 +143,16 @@ def test_a_database_that_is_gone_is_unavailable_and_comes_back(
         assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["STORE_UNAVAILABLE", "STORE_UNAVAILABLE"]
         elsewhere.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
     assert told(runner, reserve("a", "1")) == ["RESERVED"]
+
+
+def test_a_database_that_says_nothing_is_not_waited_for_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        database = Database(f"postgresql://ledger@127.0.0.1:{port}/ledger?connect_timeout=2")
+        started = time.monotonic()
+        assert told(Runner(database, Patience(lost_tries=2)), reserve("a", "1")) == ["STORE_UNAVAILABLE"]
+        assert time.monotonic() - started < 10
+        database.close()
 
 
 @pytest.mark.parametrize(

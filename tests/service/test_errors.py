@@ -8,7 +8,8 @@ from google.rpc import error_details_pb2
 
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.errors import CATALOGUE, command_error, status_of
-from ledger.v1 import error_pb2
+from ledger.v1 import error_pb2, hold_pb2
+from tests.service.harness import metered, put_card, refusal, sending_request, serving
 
 CONTRACT = (Path(__file__).parents[2] / "proto/ledger/v1/error.proto").read_text()
 # "// … INVALID_ARGUMENT.\n  ERROR_REASON_INVALID_FIELD = 1;"
@@ -38,3 +39,24 @@ def test_a_call_and_a_batch_tell_a_refusal_alike(reason: Reason) -> None:
     assert error_pb2.ErrorReason.Name(error.reason) == f"ERROR_REASON_{reason.value}"
     assert (status.code, status.message) == (error.code, error.message)
     assert (error.message, dict(error.metadata)) == (CATALOGUE[reason].sentence, {"field": "x"})
+
+
+async def test_a_long_refusal_reaches_the_caller(database_url: str, tmp_path: Path) -> None:
+    """An observation with many defects: its status must fit into what a client takes of trailers."""
+    async with serving(database_url, tmp_path) as ledger:
+        await ledger.budget()
+        await put_card(ledger)
+        await ledger.gateway.holds.Reserve(sending_request("op-1", quote=metered()))
+        counts = ",".join(f'"{name}": "ä"' for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+        document = f'{{"model": "é", "service_tier": "ü", "usage": {{{counts}}}}}'
+        usage = hold_pb2.UsageEvidence(
+            source=hold_pb2.EVIDENCE_SOURCE_GATEWAY_ESTIMATE,
+            provider="p" * 128,
+            model="m" * 128,
+            service_tier="t" * 128,
+            provider_usage=hold_pb2.ProviderUsage(api_flavor="openai.chat", json=document),
+        )
+        request = hold_pb2.ResolveRequest(idempotency_key="s-1", operation_id="op-1", usage=usage)
+        code, reason, metadata = await refusal(ledger.gateway.holds.Resolve(request))
+        assert (code, reason) == ("FAILED_PRECONDITION", "EVIDENCE_REJECTED")
+        assert len(metadata["reasons"]) <= 600
