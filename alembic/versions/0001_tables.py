@@ -215,6 +215,7 @@ STATEMENTS = (
         CONSTRAINT incident_pkey PRIMARY KEY (tenant, incident_id)
     )
     """,
+    "CREATE INDEX incident_opened ON incident (tenant, opened_at, incident_id)",
     "CREATE INDEX incident_operation ON incident (tenant, operation_id)",
     """
     CREATE TABLE budget_grant (

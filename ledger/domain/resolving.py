@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
+from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
 from ledger.domain.holds import facts, infer_attempt, wrong_state
@@ -95,7 +96,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             "amount": plain(appraisal.amount),
             "amount_in_force": plain(hold.settled or ZERO),
         }
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", difference)
+        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
             f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
@@ -115,7 +116,7 @@ def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
     detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return _incident(work, hold, "DOUBLE_ACCEPTANCE", detail)
+    return _incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
 
 
 def _settle(
@@ -220,7 +221,9 @@ def _receipt(command: Resolve) -> str | None:
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 
-def _incident(work: Work, hold: Hold, kind: str, detail: dict[str, str]) -> UUID:
-    incident_id = work.loaded.new_id()
+def _incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
+    """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
+    named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
+    incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])
     work.decision.incidents.append(Incident(hold.tenant, incident_id, kind, hold.operation_id, work.now, detail))
     return incident_id

@@ -9,7 +9,7 @@ from ledger.domain.batch import Decision, Loaded
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.pipeline import StaleRow, pipeline
-from ledger.store.statements import append, change
+from ledger.store.statements import append, append_once, change
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
@@ -34,7 +34,7 @@ NEW_POSTINGS = append(t.posting)
 NEW_RECEIPTS = append(t.receipt)
 NEW_EVIDENCE = append(t.evidence)
 NEW_RESOLUTIONS = append(t.resolution)
-NEW_INCIDENTS = append(t.incident)
+NEW_INCIDENTS = append_once(t.incident)
 NEW_GRANTS = append(t.budget_grant)
 NEW_CARDS = append(t.price_card)
 

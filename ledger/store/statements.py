@@ -125,6 +125,12 @@ def append(table: Table) -> Statement:
     return _compile(_insert(table), list(table.c))
 
 
+def append_once(table: Table) -> Statement:
+    """INSERT of the rows whose key is not there: those that are there stand for the same fact."""
+    keys = list(table.primary_key.columns)
+    return _compile(_insert(table).on_conflict_do_nothing(index_elements=keys), list(table.c))
+
+
 def open_missing(table: Table) -> Statement:
     """INSERT of the rows whose key is not there; gives the keys of those that were not."""
     keys = list(table.primary_key.columns)

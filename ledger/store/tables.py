@@ -283,6 +283,7 @@ incident = Table(
     _time("opened_at"),
     _json("detail"),
 )
+Index("incident_opened", incident.c.tenant, incident.c.opened_at, incident.c.incident_id)
 Index("incident_operation", incident.c.tenant, incident.c.operation_id)
 
 budget_grant = Table(

@@ -67,7 +67,7 @@ class Lives(RuleBasedStateMachine):
         self.admin: Stubs = self.live.stubs(self.tenant, "admin")
         self.limits: dict[str, Decimal | None] = {}
         self.holds: dict[str, ModelHold] = {}
-        self.incidents = 0
+        self.incidents: set[tuple[str, str]] = set()
         self.refusals = 0
 
     @initialize(
@@ -229,13 +229,13 @@ class Lives(RuleBasedStateMachine):
         if hold.state == "RELEASED" or (hold.state == "SETTLED" and (hold.kind, hold.settled) != ("USAGE", cost)):
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
-            self.incidents += 1
+            self.incidents.add((name, f"usage of {cost}"))
         elif hold.state == "SETTLED":
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
             twice = bool(receipt and hold.receipt and receipt != hold.receipt)
             assert bool(answer.incident_id) == twice
-            self.incidents += twice
+            self.incidents |= {(name, receipt)} if twice else set()
             hold.receipt = hold.receipt or receipt
         elif cost > hold.amount + hold.tolerance and not accept:
             with refused("EVIDENCE_REJECTED"):
@@ -249,7 +249,7 @@ class Lives(RuleBasedStateMachine):
             assert Decimal(answer.hold.resolution.amount.amount) == cost
             twice = bool(receipt and hold.receipt and receipt != hold.receipt)
             assert bool(answer.incident_id) == twice
-            self.incidents += twice
+            self.incidents |= {(name, receipt)} if twice else set()
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
@@ -273,7 +273,7 @@ class Lives(RuleBasedStateMachine):
         elif hold.state == "SETTLED" and hold.kind != "NO_COST":
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
-            self.incidents += 1
+            self.incidents.add((name, "no cost"))
         else:
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed == (hold.state == "SETTLED")
@@ -337,7 +337,7 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def incidents_are_the_models(self) -> None:
         found = self.finance.holds.ListIncidents(hold_pb2.ListIncidentsRequest(page_size=1000)).incidents
-        assert len(found) == self.incidents
+        assert len(found) == len(self.incidents)
 
     @invariant()
     def every_law_holds(self) -> None:

@@ -251,6 +251,21 @@ def test_other_facts_about_a_settled_hold_are_a_conflict_that_names_both() -> No
     assert incident.detail["digest"] == (world.evidence[-1].digest or b"").hex() != resolution.digest.hex()
 
 
+def test_a_conflict_that_is_reported_again_is_the_same_case_and_another_fact_another_case() -> None:
+    world = run(
+        ORG
+        + """
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 5 -> ok
+    charge op1 4.5 -> RESOLUTION_CONFLICT amount=4.5
+    charge op1 4.5 -> RESOLUTION_CONFLICT amount=4.5
+    charge op1 4.6 -> RESOLUTION_CONFLICT amount=4.6
+    evidence op1 ACCEPTED CONFLICTING CONFLICTING CONFLICTING
+    """
+    )
+    assert [incident.detail["amount"] for incident in world.incidents] == ["4.5", "4.6"]
+
+
 def test_a_bill_for_a_released_hold_or_after_a_proof_of_no_cost_is_a_conflict_and_the_end_stays() -> None:
     run(
         ORG

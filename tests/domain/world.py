@@ -132,7 +132,8 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
-        self.incidents += decision.incidents
+        known = {i.incident_id for i in self.incidents}
+        self.incidents += [i for i in decision.incidents if i.incident_id not in known]
         for budget in decision.budgets:
             assert (budget.tenant, budget.budget_id) not in self.budgets
             self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -30,6 +31,12 @@ def name_key(key: str) -> None:
 def id_key(key: str) -> None:
     """A key that is a UUID."""
     UUID(key)
+
+
+def time_key(key: str) -> None:
+    """A key that is an instant."""
+    if datetime.fromisoformat(key).tzinfo is None:
+        raise ValueError(key)
 
 
 def version_key(key: str) -> None:

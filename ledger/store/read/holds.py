@@ -1,8 +1,9 @@
 """Holds, the incidents about them, and which of them the sweep must look at."""
 
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, select, tuple_
 
 from ledger.domain.model import Hold, Incident
 from ledger.domain.states import HoldState
@@ -43,14 +44,18 @@ def list_holds(
 def list_incidents(
     connection: Connection, tenant: str, *, limit: int, after: Key | None = None, operation_id: str | None = None
 ) -> Page[Incident]:
-    """Newest first. The key is (incident_id,): ids begin with the time."""
+    """Newest first. The key is (opened_at, incident_id)."""
     query = select(incident).where(incident.c.tenant == tenant)
     if operation_id is not None:
         query = query.where(incident.c.operation_id == operation_id)
     if after is not None:
-        query = query.where(incident.c.incident_id < UUID(after[0]))
-    rows = connection.execute(query.order_by(incident.c.incident_id.desc()).limit(limit + 1)).all()
-    return page(rows, limit, Incident._make, lambda item: (str(item.incident_id),))
+        query = query.where(
+            tuple_(incident.c.opened_at, incident.c.incident_id)
+            < tuple_(datetime.fromisoformat(after[0]), UUID(after[1]))
+        )
+    newest = (incident.c.opened_at.desc(), incident.c.incident_id.desc())
+    rows = connection.execute(query.order_by(*newest).limit(limit + 1)).all()
+    return page(rows, limit, Incident._make, lambda item: (item.opened_at.isoformat(), str(item.incident_id)))
 
 
 def due(connection: Connection, limit: int) -> list[tuple[str, str]]:
