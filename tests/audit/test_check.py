@@ -255,7 +255,11 @@ DAMAGE = [
     ("5.3", "is not there", "DELETE FROM evidence WHERE operation_id = 'late'"),
     ("5.3", "REJECTED USAGE", "UPDATE evidence SET status = 'REJECTED' WHERE operation_id = 'late'"),
     ("5.3", "without evidence", "UPDATE resolution SET evidence_id = NULL WHERE operation_id = 'never-sent'"),
-    ("5.3", "another provider receipt", "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'"),
+    (
+        "5.3",
+        "a provider receipt that no evidence brought",
+        "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'",
+    ),
     ("5.3", "has no entry", "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'late'"),
     (
         "5.3",
