@@ -297,13 +297,13 @@ class Lives(RuleBasedStateMachine):
         if hold.state in {"RESERVED", "RELEASED"}:
             with refused("HOLD_STATE"):
                 self.finance.holds.Resolve(request)
-        elif hold.receipt:  # the provider accepted the call
-            with refused("EVIDENCE_REJECTED"):
-                self.finance.holds.Resolve(request)
         elif hold.state == "SETTLED" and hold.kind != "NO_COST":
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, "no cost"))
+        elif hold.receipt:  # the provider accepted the call
+            with refused("EVIDENCE_REJECTED"):
+                self.finance.holds.Resolve(request)
         else:
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed == (hold.state == "SETTLED")
