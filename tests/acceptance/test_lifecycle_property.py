@@ -109,6 +109,12 @@ class Lives(RuleBasedStateMachine):
         name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
         return name
 
+    def accepted_twice(self, name: str, receipt: str) -> bool:
+        """Whether this receipt is a second one, which is an incident."""
+        twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
+        self.incidents |= {(name, receipt)} if twice else set()
+        return twice
+
     # --- rules -----------------------------------------------------------------------------------------------------
 
     @rule(
@@ -263,13 +269,12 @@ class Lives(RuleBasedStateMachine):
         elif hold.state == "SETTLED":
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
-            twice = bool(receipt and hold.receipt and receipt != hold.receipt)
-            assert bool(answer.incident_id) == twice
-            self.incidents |= {(name, receipt)} if twice else set()
+            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.receipt = hold.receipt or receipt
         elif cost > hold.amount + hold.tolerance and not accept:
-            with refused("EVIDENCE_REJECTED"):
+            with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
+            assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
             hold.receipt = hold.receipt or receipt
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
@@ -277,9 +282,7 @@ class Lives(RuleBasedStateMachine):
             answer = self.finance.holds.Resolve(request)
             assert not answer.replayed
             assert Decimal(answer.hold.resolution.amount.amount) == cost
-            twice = bool(receipt and hold.receipt and receipt != hold.receipt)
-            assert bool(answer.incident_id) == twice
-            self.incidents |= {(name, receipt)} if twice else set()
+            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
