@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-import grpc
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -28,8 +27,7 @@ from hypothesis.stateful import (
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
-from ledger.v1.money_pb2 import Money
-from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, reason_of
+from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
 from tests.conftest import new_database
 
 OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
@@ -375,35 +373,6 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def every_law_holds(self) -> None:
         assert self.live.violations() == []
-
-
-class refused:  # noqa: N801 - reads as a sentence: with refused("HOLD_STATE")
-    """The call in the block must be refused for this reason."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        self.metadata: dict[str, str] = {}
-
-    def __enter__(self) -> "refused":
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        assert isinstance(error, grpc.RpcError), f"not refused, but {self.reason} was due"
-        reason, self.metadata = reason_of(error)
-        assert reason == self.reason
-        return True
-
-
-def usd(amount: Decimal) -> Money:
-    return Money(amount=plain(amount), currency="USD")
-
-
-def plain(amount: Decimal) -> str:
-    return format(amount, "f")
-
-
-def state(hold: hold_pb2.Hold) -> str:
-    return hold_pb2.HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
 
 
 EXAMPLES = int(os.environ.get("LEDGER_TEST_EXAMPLES", "15"))
