@@ -32,6 +32,7 @@ from tests.conftest import new_database
 
 OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
+LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 BUDGETS = {"org": None, "team": "org", "user": "team", "free": None}
 CHAINS = {"org": {"org"}, "team": {"org", "team"}, "user": {"org", "team", "user"}, "free": {"free"}}
 
@@ -68,14 +69,7 @@ class Lives(RuleBasedStateMachine):
         self.incidents: set[tuple[str, str]] = set()
         self.refusals = 0
 
-    @initialize(
-        limits=st.tuples(
-            *[
-                st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
-                for _ in BUDGETS
-            ]
-        )
-    )
+    @initialize(limits=st.tuples(*[LIMITS for _ in BUDGETS]))
     def budgets(self, limits: tuple[Decimal | None, ...]) -> None:
         for (name, parent), limit in zip(BUDGETS.items(), limits, strict=True):
             request = CreateBudgetRequest(
