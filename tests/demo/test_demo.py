@@ -50,13 +50,13 @@ def told(server_url: str) -> dict[str, Any]:
 
 # operation | what the caller saw | acceptances | state | posted, worked out by hand from the usages and rates
 OPERATIONS = """
-    chat                answer with usage   1  SETTLED          0.012
-    stream              answer with usage   1  SETTLED          0.0165
+    chat                answered            1  SETTLED          0.012
+    stream              answered            1  SETTLED          0.0165
     lost-reply          time-out              1  SETTLED          0.012
-    refused-connection  connection refused    0  SETTLED          0
-    run-again           answer with usage   1  SETTLED          0.012
+    no-connection       connection refused    0  SETTLED          0
+    run-again           answered            1  SETTLED          0.012
     rate-limited        status 429            0  SETTLED          0
-    zero-usage          answer with usage   1  SETTLED          0
+    zero-usage          answered            1  SETTLED          0
     blind-resend        connection lost       2  SETTLED          0.012
     no-record-yet       connection lost       1  OUTCOME_UNKNOWN  -
 """
