@@ -15,7 +15,8 @@ async def main() -> None:
         budget = budget_pb2.CreateBudgetRequest(
             idempotency_key="create-support", budget_id="support", currency="USD", limit="1000"
         )
-        await admin.budgets.CreateBudget(budget, wait_for_ready=True)
+        # The server may still be starting.
+        await admin.budgets.CreateBudget(budget, wait_for_ready=True, timeout=30)
 
     async with connect(ADDRESS, os.environ["GATEWAY_TOKEN"]) as ledger:
         # 1. Before the call: set 240 aside, and ask for the permission to send.
