@@ -39,6 +39,7 @@ class Patience:
         return {
             Fault.CONTENTION: self.contention_tries,
             Fault.LOST: self.lost_tries,
+            Fault.TAKEN: self.contention_tries,
             Fault.UNFIT: 1,
             Fault.POISON: self.alone_tries,
         }[fault]
@@ -64,10 +65,11 @@ class Runner:
                 return error
             fault = classify(error)
             tries[fault] += 1
-            if fault is Fault.POISON and len(commands) > 1:
+            if fault in (Fault.POISON, Fault.TAKEN) and len(commands) > 1:
                 return self._halves(commands)
-            if fault is Fault.LOST:
-                # Connections of the pool that were opened before the loss are as dead as this one.
+            if fault in (Fault.LOST, Fault.UNFIT):
+                # The pool's other connections are as dead as this one, or as read-only: a session keeps the settings, and the
+                # server, with which it began.
                 self._database.close()
             if tries[fault] >= self._patience.tries(fault) or time.monotonic() > ends:
                 _log_given_up(commands, fault, error)
@@ -124,4 +126,6 @@ def _log_given_up(commands: Sequence[Command], fault: Fault, error: Exception) -
     first = commands[0]
     facts = {"tenant": first.caller.tenant, "actor": first.caller.actor, "method": first.NAME, "count": len(commands)}
     facts["sqlstate"] = sqlstate(error)
-    log.error("given up: %s", fault.value, exc_info=error if fault is Fault.POISON else None, extra=facts)
+    log.error(
+        "given up: %s", fault.value, exc_info=error if fault in (Fault.POISON, Fault.TAKEN) else None, extra=facts
+    )

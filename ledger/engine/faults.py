@@ -17,11 +17,13 @@ from ledger.store.pipeline import StaleRow
 class Fault(Enum):
     CONTENTION = "Others were in the way; the same transaction may succeed next time."
     LOST = "The connection broke, or none could be had."
+    TAKEN = "Another transaction took a key first; tried again alone, the command finds its row."
     UNFIT = "The database cannot take this write until somebody repairs it."
     POISON = "Something in the batch makes it fail."
 
 
 _CONTENTION = frozenset({"40001", "40P01", "55P03", "57014"})
+_TAKEN = "23505"
 # 08: connection exceptions. 57P0x: the server is being shut down or is starting. 53300: no connection is free.
 _LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25P04"})
 _REMEDIES = {
@@ -61,6 +63,8 @@ def _by_state(error: psycopg.Error) -> Fault:
         return Fault.LOST if isinstance(error, psycopg.OperationalError) else Fault.POISON
     if state in _CONTENTION:
         return Fault.CONTENTION
+    if state == _TAKEN:
+        return Fault.TAKEN
     if state in _LOST or state.startswith("08"):
         return Fault.LOST
     if state in _REMEDIES or state in _SCHEMA:
@@ -85,7 +89,7 @@ def sqlstate(error: BaseException) -> str:
 def outcome(fault: Fault, error: BaseException) -> Outcome:
     """What a command is told that was given up."""
     match fault:
-        case Fault.CONTENTION:
+        case Fault.CONTENTION | Fault.TAKEN:
             sentence = "The request collided with others too often; nothing was done. Ask again with the same key."
             return refused(Reason.CONTENTION, sentence)
         case Fault.LOST:
