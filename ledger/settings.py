@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 PREFIX = "SPEND_LEDGER_"
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
-Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class SettingsError(ValueError):
@@ -47,8 +49,8 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     reflection: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    # The largest message that is read or sent.
-    max_message_bytes: Count = 16 * 1024 * 1024
+    # The largest message that is read. The default is what gRPC takes everywhere, and holds a batch of 1,000 commands of 4 KiB.
+    max_message_bytes: Annotated[int, Field(ge=1, le=2**31 - 1)] = 4 * 1024 * 1024
     # Calls in progress, and commands that wait for a batch: what is above is refused as THROTTLED.
     max_concurrent_rpcs: Count = 2_000
     max_queue: Count = 10_000
@@ -65,7 +67,7 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and value.get_secret_value().partition("://")[0] not in SCHEMES:
+        if value is not None and not _leads_to_postgresql(value.get_secret_value()):
             raise ValueError("must be a URL such as postgresql://user@host:5432/ledger")
         return value
 
@@ -82,6 +84,15 @@ class Settings(BaseSettings):
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError(f"{PREFIX}TLS_CERTIFICATE and {PREFIX}TLS_KEY go together: set both or neither")
         return self
+
+
+def _leads_to_postgresql(url: str) -> bool:
+    """Whether the URL can be read. What cannot is not repeated by anybody: it may hold a password."""
+    try:
+        url.encode()
+        return make_url(url).drivername in SCHEMES
+    except (ValueError, ArgumentError):
+        return False
 
 
 def load(**given: Any) -> Settings:
