@@ -75,7 +75,7 @@ def _by_state(error: psycopg.Error) -> Fault:
 def remedy(error: BaseException) -> str:
     """What to do about an UNFIT database."""
     if isinstance(error, UnfitDatabase):
-        return str(error)
+        return " ".join(error.faults)
     state = sqlstate(error)
     return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, "The database cannot be used: look at its log.")
 
