@@ -37,7 +37,7 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
         return _again(work, command, hold, appraisal, digest)
-    reasons = _overrun(command, hold, appraisal.amount)
+    reasons = _overrun(command, hold, appraisal.amount) or _too_much(work, hold, appraisal.amount)
     if reasons:
         return _reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
@@ -63,6 +63,15 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     if command.caller.role is not Role.FINANCE:
         return (above + "; only finance may accept it",)
     return ()
+
+
+def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
+    """Why a cost cannot be booked: a balance would grow beyond what NUMERIC(38,18) holds."""
+    more = max(cost - hold.amount, ZERO)
+    full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
+    if cost and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_hold(cost):
+        full.append("of expenses")
+    return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:

@@ -34,6 +34,8 @@ NETWORK = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
+# A session's own setting outlives a reload of the server's configuration: what was found fit stays so.
+_PIN = "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"
 _MEMORY = "ledger.memory"
 _MOST_CARDS = 10_000
 _MOST_BOOKS = 200_000
@@ -89,7 +91,7 @@ class Database:
             register_arrays(connection)
             record.info[_MEMORY] = self.memory
             parts = ", ".join("set_config(%s, %s, false)" for _ in settings)
-            connection.execute("SELECT " + parts, [text for pair in settings.items() for text in pair])
+            connection.execute(f"SELECT {parts}, {_PIN}", [text for pair in settings.items() for text in pair])
             connection.commit()
 
         return engine

@@ -28,6 +28,8 @@ _READ = frozenset(
         "web_searches",
     }
 )
+# Python refuses to write integers of more than 4,300 digits, and a sum may have one more than what was read.
+_MOST_DIGITS = 40
 _PROVIDERS = {provider.id: provider for provider in providers}
 
 
@@ -63,7 +65,11 @@ def normalize(flavor: str, text: str) -> Normalized:
         return Normalized(defects=(f"api_flavor is not one of {', '.join(FLAVORS)}",))
     try:
         body = json.loads(
-            text, parse_float=Decimal, parse_constant=_not_a_number, object_pairs_hook=_object_without_repeats
+            text,
+            parse_int=_integer,
+            parse_float=Decimal,
+            parse_constant=_not_a_number,
+            object_pairs_hook=_object_without_repeats,
         )
     except (ValueError, RecursionError, ArithmeticError) as error:
         reason = str(error) if isinstance(error, _AmbiguousError) else "it cannot be read"
@@ -153,7 +159,7 @@ def _word(value: object, pattern: re.Pattern[str], name: str) -> tuple[str, list
 
 
 class _AmbiguousError(ValueError):
-    """One object says two things under one name, or a number is none."""
+    """One object says two things under one name, or a number is none, or no count of anything."""
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -161,6 +167,12 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise _AmbiguousError("an object has the same name twice")
     return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise _AmbiguousError(f"a number has more than {_MOST_DIGITS} digits")
+    return int(text)
 
 
 def _not_a_number(_text: str) -> None:
