@@ -11,12 +11,13 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from ledger.domain.quotes import PriceCard
 from ledger.store.arrays import register_arrays
 
-# A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way.
+# A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way. A process that
+# stands still within one loses it, with its locks, before the others lose their patience.
 WRITE_SETTINGS = {
     "TimeZone": "UTC",
     "lock_timeout": "10s",
     "statement_timeout": "30s",
-    "idle_in_transaction_session_timeout": "30s",
+    "idle_in_transaction_session_timeout": "5s",
 }
 # A long snapshot keeps dead rows alive on the hot tables. All statements of a read see the same state.
 READ_SETTINGS = {

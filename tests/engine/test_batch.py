@@ -8,6 +8,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from ledger.engine.batch import Patience, Runner
 from ledger.store import database as database_module
@@ -145,6 +146,26 @@ def test_a_lock_that_others_keep_is_contention(
         assert told(quick, reserve("a", "1")) == ["CONTENTION"]
     assert told(quick, reserve("a", "1")) == ["RESERVED"]
     impatient.close()
+
+
+def test_a_process_that_stands_still_within_a_transaction_loses_its_locks_before_others_give_up(
+    database_url: str, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "SELECT setting::int FROM pg_settings WHERE name = :name"
+    with Database(database_url).transaction() as connection:
+        idle, lock = (
+            connection.execute(text(waits), {"name": name}).scalar_one()
+            for name in ("idle_in_transaction_session_timeout", "lock_timeout")
+        )
+    assert idle <= lock / 2
+    monkeypatch.setitem(database_module.WRITE_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
+    still = Database(database_url)
+    with still.transaction() as connection:
+        connection.execute(text("SELECT 1 FROM book FOR UPDATE"))
+        assert told(runner, reserve("a", "1")) == ["RESERVED"]
+        with pytest.raises(DBAPIError):
+            connection.execute(text("SELECT 1"))
+    still.close()
 
 
 def test_a_connection_lost_before_the_commit_is_no_loss(runner: Runner, superuser: psycopg.Connection) -> None:
