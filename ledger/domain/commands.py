@@ -28,7 +28,11 @@ class Dispatch:
 
     @property
     def nonce_hash(self) -> bytes:
-        return hashlib.sha256(self.nonce.encode()).digest()
+        return _hash(self.nonce)
+
+
+def _hash(nonce: str) -> bytes:
+    return hashlib.sha256(nonce.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class NoCostProof:
-    """A typed proof that the call cost nothing. kind: NEVER_SENT, REJECTED_BEFORE_EXECUTION, GATEWAY_CACHE_HIT."""
+    """A typed proof that the call cost nothing. kind: NEVER_SENT, REJECTED_BEFORE_EXECUTION, GATEWAY_CACHE_HIT.
+
+    The nonce, empty if it was not given, shows that the attempt is the caller's own. It is no part of the content: only its
+    hash is compared, and nothing of it is kept.
+    """
 
     kind: str
     adapter: str
@@ -207,6 +215,11 @@ class NoCostProof:
     provider_status: int = 0
     provider_request_id: str = ""
     observed_at: datetime | None = None
+    nonce: str = field(default="", repr=False)
+
+    @property
+    def nonce_hash(self) -> bytes:
+        return _hash(self.nonce)
 
     def content(self) -> dict[str, Any]:
         return {

@@ -180,8 +180,11 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
             reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
         elif hold.inferred:
             reasons.append(f"{proof.kind} against evidence that the call was made needs a finance actor")
-        elif hold.dispatcher != caller.actor:
-            reasons.append(f"{proof.kind} can be said only by the actor that began the attempt, {hold.dispatcher}")
+        elif proof.nonce_hash != hold.nonce_hash:
+            reasons.append(
+                f"{proof.kind} needs the nonce of the attempt: file it from the process that was given the permission to send,"
+                " or through finance"
+            )
     if proof.kind == "NEVER_SENT" and not proof.cause:
         reasons.append("the cause is absent")
     return Appraisal(

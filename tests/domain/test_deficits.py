@@ -45,7 +45,7 @@ def test_a_release_and_a_proof_of_no_cost_repay_as_well() -> None:
     balance org available=0 held=6 spent=8 deficit=4
     release op2 -> ok
     balance org available=0 held=3 spent=8 deficit=1
-    proof op3 NEVER_SENT cause=DNS_FAILURE -> ok
+    proof op3 NEVER_SENT cause=DNS_FAILURE nonce=n3 -> ok
     balance org available=2 held=0 spent=8 deficit=0
     """)
 

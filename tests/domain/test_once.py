@@ -293,7 +293,7 @@ def test_a_bill_for_a_released_hold_or_after_a_proof_of_no_cost_is_a_conflict_an
     charge op1 5 -> RESOLUTION_CONFLICT state=RELEASED amount=5 amount_in_force=0
     hold op1 RELEASED settled=0
     reserve op2 org 6 nonce=n2 -> ok send
-    proof op2 NEVER_SENT cause=DNS_FAILURE -> ok
+    proof op2 NEVER_SENT cause=DNS_FAILURE nonce=n2 -> ok
     charge op2 5 -> RESOLUTION_CONFLICT state=SETTLED amount=5 amount_in_force=0
     hold op2 SETTLED settled=0
     incidents op1 RESOLUTION_CONFLICT

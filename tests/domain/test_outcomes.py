@@ -131,7 +131,7 @@ def test_connection_refused_is_a_proof_and_a_read_time_out_is_none() -> None:
     adm: budget org USD 10 -> ok
     reserve op1 org 3 nonce=n1 -> ok send
     reserve op2 org 3 nonce=n2 -> ok send
-    proof op1 NEVER_SENT cause=CONNECTION_REFUSED -> ok
+    proof op1 NEVER_SENT cause=CONNECTION_REFUSED nonce=n1 -> ok
     unknown op2 -> ok                                    # the request was sent; the answer did not come
     resolution op1 NO_COST amount=0 lines=none
     hold op1 SETTLED settled=0 resolution_kind=NO_COST
@@ -141,14 +141,40 @@ def test_connection_refused_is_a_proof_and_a_read_time_out_is_none() -> None:
 
 
 def test_never_sent_needs_its_cause_and_the_one_who_would_have_sent() -> None:
-    run("""
+    world = run("""
     adm: budget org USD 10 -> ok
     reserve op1 org 3 -> ok
-    gw2: dispatch op1 nonce=n1 -> ok send                # reserved by one actor, dispatched by another
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="only by the actor that began the attempt, gw2"
-    proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="only by the actor that began the attempt, gw2"
-    gw2: proof op1 NEVER_SENT -> EVIDENCE_REJECTED says="the cause is absent"
-    gw2: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
+    gw2: dispatch op1 nonce=secret-1 key=k1 -> ok send   # reserved by one actor, dispatched by another
+    gw2: dispatch op1 nonce=secret-2 key=k1 -> unchanged replayed    # a replica of it may not send
+    gw2: proof op1 NEVER_SENT cause=NOT_ATTEMPTED nonce=secret-2 -> EVIDENCE_REJECTED says="given the permission to send"
+    gw2: proof op1 NEVER_SENT cause=NOT_ATTEMPTED -> EVIDENCE_REJECTED says="NEVER_SENT needs the nonce of the attempt"
+    gw2: proof op1 GATEWAY_CACHE_HIT nonce=secret-2 -> EVIDENCE_REJECTED says="GATEWAY_CACHE_HIT needs the nonce"
+    gw2: proof op1 NEVER_SENT nonce=secret-1 -> EVIDENCE_REJECTED says="the cause is absent"
+    balance org available=7 held=3
+    gw2: proof op1 NEVER_SENT cause=DNS_FAILURE nonce=secret-1 -> ok
+    """)
+    assert [row.status for row in world.evidence] == ["REJECTED"] * 4 + ["ACCEPTED"]
+    assert not any("secret" in str(row) for row in (*world.evidence, *world.receipts.values(), *world.incidents))
+
+
+def test_finance_says_never_sent_without_a_nonce() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 3 nonce=n1 -> ok send
+    reserve op2 org 3 nonce=n2 -> ok send
+    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
+    fin: proof op2 GATEWAY_CACHE_HIT nonce=another -> ok
+    balance org available=10 held=0
+    """)
+
+
+def test_the_key_of_a_proof_is_the_same_with_another_nonce() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 3 nonce=n1 -> ok send
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n2 key=k1 -> EVIDENCE_REJECTED
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 key=k1 -> ok
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n2 key=k1 -> unchanged replayed
     """)
 
 
@@ -159,7 +185,7 @@ def test_after_the_outcome_became_unknown_only_finance_may_say_never_sent() -> N
     reserve op2 org 3 nonce=n2 -> ok send
     unknown op1 -> ok
     unknown op2 -> ok
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="needs a finance actor" recovery_action=no_replay
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> EVIDENCE_REJECTED says="a finance actor" recovery_action=no_replay
     fin: proof op1 NEVER_SENT -> EVIDENCE_REJECTED says="the cause is absent"
     fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
     fin: proof op2 GATEWAY_CACHE_HIT -> ok
@@ -173,7 +199,7 @@ def test_what_the_provider_gave_a_receipt_for_was_sent() -> None:
     reserve op1 org 3 nonce=n1 -> ok send
     charge op1 4 receipt=r1 -> EVIDENCE_REJECTED says="above hold 3"
     hold op1 DISPATCHING provider_receipt=r1
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="the provider accepted the call: receipt r1"
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> EVIDENCE_REJECTED says="the provider accepted the call: receipt r1"
     fin: proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="receipt r1"
     charge op1 3 -> ok
     hold op1 SETTLED provider_receipt=r1
@@ -197,7 +223,7 @@ def test_a_proof_of_no_cost_against_a_settled_hold_is_a_conflict_whatever_its_ki
     adm: budget org USD 10 -> ok
     reserve op1 org 3 nonce=n1 -> ok send
     charge op1 3 receipt=r1 -> ok
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> RESOLUTION_CONFLICT
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> RESOLUTION_CONFLICT
     proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> RESOLUTION_CONFLICT
     balance org available=7 spent=3
     """)
@@ -232,7 +258,7 @@ def test_four_dispatches_of_one_request_are_four_holds_each_resolved_on_its_own_
     | reserve op3 org 2 group=action nonce=n3 -> ok send
     | reserve op4 org 2 group=action nonce=n4 -> ok send
     charge op1 2 -> ok
-    | proof op2 NEVER_SENT cause=DNS_FAILURE -> ok
+    | proof op2 NEVER_SENT cause=DNS_FAILURE nonce=n2 -> ok
     | unknown op3 -> ok
     hold op4 DISPATCHING request_group=action
     balance org available=4 held=2 unknown=2 spent=2

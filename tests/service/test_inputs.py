@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ledger.domain.commands import Usage
+from ledger.domain.commands import Dispatch, NoCostProof, Usage
 from ledger.domain.model import Caller, Role
 from ledger.domain.refusals import Refusal
 from ledger.service.translate import budgets, commands, evidence
@@ -163,6 +163,15 @@ def test_nonces(nonce: str, good: bool) -> None:
         commands.reserve(request, CALLER)
     else:
         assert field_of(commands.reserve, request) == "dispatch.nonce"
+    proof = resolve_request("a")
+    proof.no_cost.MergeFrom(hold_pb2.NoCostProof(kind=_NEVER_SENT, nonce=nonce))
+    if good:
+        read = commands.resolve(proof, CALLER).evidence
+        assert isinstance(read, NoCostProof)
+        assert read.nonce_hash == Dispatch(nonce, timedelta(minutes=1), "").nonce_hash
+        assert nonce not in repr(read)
+    else:
+        assert field_of(commands.resolve, proof) == "no_cost.nonce"
 
 
 def test_the_bounds_themselves_are_good() -> None:

@@ -21,6 +21,7 @@ from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import HOLDS, denied
 from ledger.service.translate.evidence import no_cost_proof, usage
 from ledger.service.translate.fields import (
+    LEAST_NONCE,
     MAX_INT32,
     InvalidField,
     amount,
@@ -152,7 +153,7 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
 
 def _dispatch(message: pb.Dispatch) -> Dispatch:
     return Dispatch(
-        text(message.nonce, "dispatch.nonce", least=16),
+        text(message.nonce, "dispatch.nonce", least=LEAST_NONCE),
         duration(message.lease, "dispatch.lease", LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN,
         text(message.executor, "dispatch.executor"),
     )
