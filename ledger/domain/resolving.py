@@ -76,13 +76,16 @@ def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
-    and a provider's receipt is remembered: it rules out that the call was never sent, and a second one is a second call."""
+    usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
+    """
     evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
     receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
+        if isinstance(command.evidence, Usage) and not hold.execution_seen:
+            changes["execution_seen"] = True
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -180,6 +183,7 @@ def _settle(
         settled=cost,
         resolved_at=work.now,
         provider_receipt=hold.provider_receipt or receipt,
+        execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
     return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))

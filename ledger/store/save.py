@@ -13,8 +13,8 @@ from ledger.store.statements import append, append_once, change
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
-    "lease_expires_at", "inferred", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
-    "resolved_at", "version",
+    "lease_expires_at", "inferred", "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest",
+    "settled", "resolved_at", "version",
 )  # fmt: skip
 _CHANGING_BOOK = ("floor", "closed", "version", *t.BALANCES)
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)

@@ -291,13 +291,74 @@ def test_evidence_that_cannot_settle_still_keeps_a_hold_from_release_and_expiry(
     """)
 
 
-def test_only_finance_may_say_never_sent_against_an_inferred_attempt() -> None:
+@pytest.mark.parametrize(
+    "usage",
+    ["charge op1 7", "charge op1 5 source=GATEWAY_ESTIMATE", "charge op1 5 currency=EUR", "usage op1 in=5"],
+)
+@pytest.mark.parametrize("dispatched", [True, False])
+def test_usage_that_cannot_settle_rules_out_for_good_that_the_call_was_never_sent(usage: str, dispatched: bool) -> None:
+    run(f"""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 6 -> ok
+    {"dispatch op1 nonce=n1 -> ok send" if dispatched else ""}
+    {usage} -> EVIDENCE_REJECTED
+    hold op1 DISPATCHING execution_seen=yes provider_receipt=none version={3 if dispatched else 2}
+    {usage} -> EVIDENCE_REJECTED
+    hold op1 DISPATCHING version={3 if dispatched else 2}
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> EVIDENCE_REJECTED says="ruled out by the usage that was reported"
+    proof op1 GATEWAY_CACHE_HIT nonce=n1 -> EVIDENCE_REJECTED says="GATEWAY_CACHE_HIT is ruled out"
+    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="usage of zero is what can still free the hold"
+    unknown op1 -> ok
+    fin: proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="ruled out"
+    balance org available=4 unknown=6
+    fin: charge op1 0 source=OPERATOR -> ok
+    balance org available=10 unknown=0
+    """)
+
+
+def test_usage_of_another_call_rules_nothing_out() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 5 provider=other -> EVIDENCE_REJECTED
+    charge op1 5 attempt=2 -> EVIDENCE_REJECTED
+    hold op1 DISPATCHING execution_seen=no version=1
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> ok
+    hold op1 SETTLED execution_seen=no
+    """)
+
+
+def test_a_failure_that_was_reported_as_usage_does_not_rule_out_the_providers_refusal() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 0 source=GATEWAY_ESTIMATE -> EVIDENCE_REJECTED
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok
+    """)
+
+
+def test_nobody_has_the_nonce_of_an_inferred_attempt() -> None:
     run("""
     adm: budget org USD 10 -> ok
     reserve op1 org 6 -> ok
-    charge op1 7 -> EVIDENCE_REJECTED
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="needs a finance actor"
+    proof op1 REJECTED_BEFORE_EXECUTION status=500 request=q1 -> EVIDENCE_REJECTED
+    hold op1 DISPATCHING inferred=yes execution_seen=no
+    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="needs the nonce"
     fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
+    """)
+
+
+def test_a_refusal_of_a_resend_says_nothing_of_the_call_whose_outcome_is_unknown() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 3 nonce=n1 -> ok send
+    unknown op1 -> ok
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> EVIDENCE_REJECTED says="needs a finance actor"
+    hold op1 OUTCOME_UNKNOWN
+    balance org available=7 unknown=3
+    fin: proof op1 REJECTED_BEFORE_EXECUTION status=429 -> EVIDENCE_REJECTED says="request id is absent"
+    fin: proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok
+    balance org available=10 unknown=0
     """)
 
 

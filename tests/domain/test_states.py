@@ -123,9 +123,15 @@ proof op GATEWAY_CACHE_HIT | none            | NOT_FOUND
 proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
                                                          | RESERVED        | ok / SETTLED
                                                          | DISPATCHING     | ok / SETTLED
-                                                         | OUTCOME_UNKNOWN | ok / SETTLED
+                                                         | OUTCOME_UNKNOWN | EVIDENCE_REJECTED recovery_action=no_replay
                                                          | SETTLED         | RESOLUTION_CONFLICT
                                                          | RELEASED        | RESOLUTION_CONFLICT
+fin: proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
+                                                              | RESERVED        | ok / SETTLED
+                                                              | DISPATCHING     | ok / SETTLED
+                                                              | OUTCOME_UNKNOWN | ok / SETTLED
+                                                              | SETTLED         | RESOLUTION_CONFLICT
+                                                              | RELEASED        | RESOLUTION_CONFLICT
 proof op REJECTED_BEFORE_EXECUTION status=500 request=q1 | none            | NOT_FOUND
                                                          | RESERVED        | EVIDENCE_REJECTED / DISPATCHING
                                                          | DISPATCHING     | EVIDENCE_REJECTED
