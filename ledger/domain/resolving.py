@@ -105,12 +105,15 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
     if digest != hold.resolution_digest:
         _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
             "amount": plain(appraisal.amount),
             "amount_in_force": plain(hold.settled or ZERO),
+            **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
+        _accepted_twice(work, hold, _receipt(command))
         incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,

@@ -48,6 +48,7 @@ class ModelHold:
     settled: Decimal = Decimal(0)
     kind: str = ""
     receipt: str = ""
+    executed: bool = False
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -258,6 +259,7 @@ class Lives(RuleBasedStateMachine):
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, f"usage of {cost}"))
+            self.accepted_twice(name, receipt)
         elif hold.state == "SETTLED":
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
@@ -267,7 +269,7 @@ class Lives(RuleBasedStateMachine):
             with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
             assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
-            hold.receipt = hold.receipt or receipt
+            hold.receipt, hold.executed = hold.receipt or receipt, True
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
         else:
@@ -278,31 +280,56 @@ class Lives(RuleBasedStateMachine):
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
-    @rule(data=st.data())
-    def resolve_no_cost(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), who=st.sampled_from(["finance", "sender", "replica"]))
+    def never_sent(self, data: st.DataObject, who: str) -> None:
         name = self.some_hold(data)
         hold = self.holds[name]
-        request = hold_pb2.ResolveRequest(
-            idempotency_key=f"n-{uuid4().hex}",
-            operation_id=name,
-            no_cost=hold_pb2.NoCostProof(
-                kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED
-            ),
+        nonce = {"finance": "", "sender": hold.nonce, "replica": f"nonce-{uuid4().hex}"}[who]
+        proof = hold_pb2.NoCostProof(
+            kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED, nonce=nonce
         )
+        is_open = hold.state in OPEN
+        believed = who == "finance" or (nonce != "" and nonce == hold.nonce and hold.state != "OUTCOME_UNKNOWN")
         if hold.state in {"RESERVED", "RELEASED"}:
-            with refused("HOLD_STATE"):
-                self.finance.holds.Resolve(request)
-        elif hold.state == "SETTLED" and hold.kind != "NO_COST":
-            with refused("RESOLUTION_CONFLICT"):
-                self.finance.holds.Resolve(request)
-            self.incidents.add((name, "no cost"))
-        elif hold.receipt:  # the provider accepted the call
-            with refused("EVIDENCE_REJECTED"):
-                self.finance.holds.Resolve(request)
+            self.no_cost_is_refused(name, proof, who, "HOLD_STATE")
+        elif not believed or (is_open and (hold.executed or hold.receipt)):
+            self.no_cost_is_refused(name, proof, who, "EVIDENCE_REJECTED")
         else:
-            answer = self.finance.holds.Resolve(request)
-            assert answer.replayed == (hold.state == "SETTLED")
-            hold.state, hold.kind = "SETTLED", "NO_COST"
+            self.no_cost_is_believed(name, proof, who)
+
+    @precondition(lambda self: self.holds)
+    @rule(data=st.data(), who=st.sampled_from(["finance", "gateway"]))
+    def refused_by_provider(self, data: st.DataObject, who: str) -> None:
+        name = self.some_hold(data)
+        hold = self.holds[name]
+        proof = hold_pb2.NoCostProof(
+            kind=hold_pb2.NO_COST_KIND_REJECTED_BEFORE_EXECUTION, provider_status=429, provider_request_id="request-1"
+        )
+        if hold.state in OPEN and (hold.receipt or (hold.state == "OUTCOME_UNKNOWN" and who == "gateway")):
+            self.no_cost_is_refused(name, proof, who, "EVIDENCE_REJECTED")
+        else:
+            self.no_cost_is_believed(name, proof, who)
+
+    def no_cost_is_believed(self, name: str, proof: hold_pb2.NoCostProof, who: str) -> None:
+        """It settles an open hold, repeats one that ended by such a proof, and contradicts any other."""
+        hold = self.holds[name]
+        if hold.state not in OPEN and hold.kind != "NO_COST":
+            self.no_cost_is_refused(name, proof, who, "RESOLUTION_CONFLICT")
+            self.incidents.add((name, "no cost"))
+            return
+        answer = self.file(name, proof, who)
+        assert answer.replayed == (hold.state not in OPEN)
+        hold.state, hold.kind = "SETTLED", "NO_COST"
+
+    def no_cost_is_refused(self, name: str, proof: hold_pb2.NoCostProof, who: str, reason: str) -> None:
+        with refused(reason):
+            self.file(name, proof, who)
+
+    def file(self, name: str, proof: hold_pb2.NoCostProof, who: str) -> hold_pb2.ResolveResponse:
+        request = hold_pb2.ResolveRequest(idempotency_key=f"n-{uuid4().hex}", operation_id=name, no_cost=proof)
+        stubs = self.finance if who == "finance" else self.gateway
+        answer: hold_pb2.ResolveResponse = stubs.holds.Resolve(request)
+        return answer
 
     @precondition(lambda self: any(h.state in {"RESERVED", "DISPATCHING"} for h in self.holds.values()))
     @rule(data=st.data())

@@ -269,6 +269,42 @@ def test_other_facts_about_a_settled_hold_are_a_conflict_that_names_both() -> No
     assert incident.detail["digest"] == (world.evidence[-1].digest or b"").hex() != resolution.digest.hex()
 
 
+def test_a_conflict_with_another_provider_receipt_is_a_second_acceptance_too() -> None:
+    world = run(
+        ORG
+        + """
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 5 receipt=r1 -> ok
+    charge op1 4 receipt=r2 -> RESOLUTION_CONFLICT provider_receipt=r2 provider_receipt_in_force=r1
+    charge op1 4 receipt=r2 -> RESOLUTION_CONFLICT               # the same two cases
+    charge op1 5 receipt=r2 -> unchanged replayed incident       # and the same second acceptance
+    charge op1 3 receipt=r1 -> RESOLUTION_CONFLICT provider_receipt=r1 provider_receipt_in_force=r1
+    charge op1 2 -> RESOLUTION_CONFLICT provider_receipt_in_force=r1
+    balance org available=5 spent=5
+    """
+    )
+    cases = [(i.kind, i.detail.get("provider_receipt"), i.detail["provider_receipt_in_force"]) for i in world.incidents]
+    assert cases == [
+        ("DOUBLE_ACCEPTANCE", "r2", "r1"),
+        ("RESOLUTION_CONFLICT", "r2", "r1"),
+        ("RESOLUTION_CONFLICT", "r1", "r1"),
+        ("RESOLUTION_CONFLICT", None, "r1"),
+    ]
+
+
+def test_a_conflict_about_a_hold_without_a_receipt_is_one_case() -> None:
+    world = run(
+        ORG
+        + """
+    reserve op1 org 6 -> ok
+    release op1 -> ok
+    charge op1 5 receipt=r1 -> RESOLUTION_CONFLICT provider_receipt=r1
+    """
+    )
+    (incident,) = world.incidents
+    assert (incident.kind, "provider_receipt_in_force" in incident.detail) == ("RESOLUTION_CONFLICT", False)
+
+
 def test_a_conflict_that_is_reported_again_is_the_same_case_and_another_fact_another_case() -> None:
     world = run(
         ORG
