@@ -5,17 +5,16 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from ledger.domain.canonical import digest
 from ledger.domain.model import Caller
 from ledger.domain.money import plain
 from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec
-
-FINGERPRINT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class _Keyed(ABC):
     fingerprint: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", digest(self.NAME, FINGERPRINT_VERSION, self.content()))
+        object.__setattr__(self, "fingerprint", FINGERPRINTS[FINGERPRINT_VERSION](self))
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
@@ -61,6 +60,15 @@ class _Keyed(ABC):
     def receipt_key(self) -> tuple[str, str, str, str]:
         """(tenant, actor, command, key): the scope in which a key is unique."""
         return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
+
+
+def _fingerprint_1(command: _Keyed) -> bytes:
+    return digest(command.NAME, 1, command.content())
+
+
+# How each version computes a fingerprint. A receipt is compared by the version that wrote it, so none is ever taken away.
+FINGERPRINTS: Final[Mapping[int, Callable[[_Keyed], bytes]]] = {1: _fingerprint_1}
+FINGERPRINT_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,8 @@
-"""Random lives of holds, over the real service and database, beside a naive model; every law after every step.
-
-The model knows only sums: what is used of a budget is what is held for open holds and what was spent on settled ones.
-Available is what the limit leaves, deficit what it does not.
-"""
+"""Random lives of holds, over the real service and database, beside a naive model; every law after every step."""
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -28,31 +23,14 @@ from hypothesis.stateful import (
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
 from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
+from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold, NaiveModel
 from tests.conftest import new_database
 
-OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
 LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
-BUDGETS = {"org": None, "team": "org", "user": "team", "free": None}
-CHAINS = {"org": {"org"}, "team": {"org", "team"}, "user": {"org", "team", "user"}, "free": {"free"}}
 
 
-@dataclass
-class ModelHold:
-    amount: Decimal
-    tolerance: Decimal
-    levels: set[str]
-    request: hold_pb2.ReserveRequest
-    state: str = "RESERVED"
-    nonce: str = ""
-    settled: Decimal = Decimal(0)
-    kind: str = ""
-    receipt: str = ""
-    executed: bool = False
-    keys: dict[str, str] = field(default_factory=dict)
-
-
-class Lives(RuleBasedStateMachine):
+class Lives(NaiveModel, RuleBasedStateMachine):
     """One running ledger of its own."""
 
     fresh: Callable[[], AbstractContextManager[LiveLedger]]
@@ -65,9 +43,6 @@ class Lives(RuleBasedStateMachine):
         self.gateway: Stubs = self.live.stubs(self.tenant, "gateway")
         self.finance: Stubs = self.live.stubs(self.tenant, "finance")
         self.admin: Stubs = self.live.stubs(self.tenant, "admin")
-        self.limits: dict[str, Decimal | None] = {}
-        self.holds: dict[str, ModelHold] = {}
-        self.incidents: set[tuple[str, str]] = set()
         self.refusals = 0
 
     @initialize(limits=st.tuples(*[LIMITS for _ in BUDGETS]))
@@ -83,30 +58,6 @@ class Lives(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.stack.close()
-
-    # --- the naive model -------------------------------------------------------------------------------------------
-
-    def used(self, level: str) -> Decimal:
-        mine = [h for h in self.holds.values() if level in h.levels]
-        return sum((h.amount for h in mine if h.state in OPEN), Decimal(0)) + sum((h.settled for h in mine), Decimal(0))
-
-    def room(self, level: str) -> Decimal | None:
-        limit = self.limits[level]
-        return None if limit is None else max(limit - self.used(level), Decimal(0))
-
-    def some_hold(self, data: st.DataObject, *states: str) -> str:
-        """One of the holds in these states; of all holds an open one more often, for a closed one has little left to live."""
-        names = [name for name, h in self.holds.items() if not states or h.state in states]
-        alive = [name for name in names if self.holds[name].state in OPEN]
-        prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
-        name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
-        return name
-
-    def accepted_twice(self, name: str, receipt: str) -> bool:
-        """Whether this receipt is a second one, which is an incident."""
-        twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
-        self.incidents |= {(name, receipt)} if twice else set()
-        return twice
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
