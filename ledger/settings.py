@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     max_concurrent_rpcs: Count = 2_000
     max_queue: Count = 10_000
     # Commands of one database transaction, and transactions at a time.
-    max_batch: Count = 256
+    max_batch: Count = 500
     lanes: Count = 1
     # Database connections that write, and as many that read.
     pool_size: Count = 4

@@ -50,12 +50,13 @@ class Loaded:
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
 
     refusal: Refusal | None = None
     hold: Hold | None = None
     budget: Budget | None = None
     book: Book | None = None
+    as_of: datetime | None = None
     card: PriceCard | None = None
     replayed: bool = False
     applied: bool = True

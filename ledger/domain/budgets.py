@@ -51,7 +51,7 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
             currency=budget.currency,
             actor=command.caller.actor,
         )
-    return Outcome(budget=budget, book=book.closed())
+    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
 
 
 def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
@@ -70,7 +70,11 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
             field=different,
         )
     return Outcome(
-        budget=budget, book=work.journal.book(budget.tenant, budget.book_id).closed(), replayed=True, applied=False
+        budget=budget,
+        book=work.journal.book(budget.tenant, budget.book_id).closed(),
+        as_of=work.now,
+        replayed=True,
+        applied=False,
     )
 
 
@@ -98,9 +102,11 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
                 field="amount",
                 reference=command.reference,
             )
-        return Outcome(budget=budget, book=book.closed(), replayed=True, applied=False)
+        return Outcome(budget=budget, book=book.closed(), as_of=work.now, replayed=True, applied=False)
     if book.book.closed:
         return refuse(Reason.BUDGET_CLOSED, f"Budget {command.budget_id!r} is closed.", budget_id=command.budget_id)
+    if not book.can_hold(command.amount):
+        return refuse(Reason.INVALID_FIELD, "The budget would be above what the ledger can hold.", field="amount")
     # From here it succeeds.
     entry_id = work.journal.post(
         EntryKind.GRANT,
@@ -115,7 +121,7 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     )
     work.grants[key] = grant
     work.decision.grants.append(grant)
-    return Outcome(budget=budget, book=book.closed())
+    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
 
 
 def put_price_card(work: Work, command: PutPriceCard) -> Outcome:

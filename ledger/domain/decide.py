@@ -116,7 +116,7 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
         if budget is None:
             raise StaleRows(command.budget_id)
         book = work.journal.book(budget.tenant, budget.book_id).closed()
-        return Outcome(budget=budget, book=book, replayed=True, applied=False)
+        return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         raise StaleRows(command.operation_id)

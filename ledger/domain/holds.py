@@ -97,6 +97,8 @@ def _cannot_take(book: OpenBook, quoted: Quote) -> Outcome | None:
     if book.book.closed:
         return refuse(Reason.BUDGET_CLOSED, f"Budget {level!r} is closed.", budget_id=level)
     room = book.room()
+    if room is None and not book.can_hold(quoted.amount):
+        return refuse(Reason.UNQUOTABLE, f"Budget {level!r} would be above what the ledger can hold.", budget_id=level)
     if room is None or quoted.amount <= room:
         return None
     balances = book.balances

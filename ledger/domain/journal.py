@@ -12,6 +12,7 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Posting
+from ledger.domain.money import fits
 
 AUTHORITY, AVAILABLE, HELD, UNKNOWN, SPENT, DEFICIT, EXPENSE, PAYABLE = Account
 
@@ -38,6 +39,10 @@ class OpenBook:
     def room(self) -> Decimal | None:
         """How much AVAILABLE is above its floor; None if it has no floor."""
         return None if self.book.floor is None else self.balances[AVAILABLE] - self.book.floor
+
+    def can_hold(self, amount: Decimal) -> bool:
+        """Whether every balance stays within what NUMERIC(38,18) holds if so much more is moved."""
+        return all(fits(abs(balance) + amount) for balance in self.balances.values())
 
     def closed(self) -> Book:
         """The book as it is to be written."""

@@ -60,4 +60,4 @@ def _write(message: pb.Budget, outcome: Outcome) -> None:
         raise Refused(outcome.refusal)
     assert outcome.budget is not None, "a command on a budget is refused or gives the budget"
     assert outcome.book is not None, "a budget has a book"
-    write_budget(message, outcome.budget, outcome.book, None)
+    write_budget(message, outcome.budget, outcome.book, outcome.as_of)

@@ -72,7 +72,10 @@ class Lives(RuleBasedStateMachine):
 
     @initialize(
         limits=st.tuples(
-            *[st.sampled_from([None, Decimal(0), Decimal(1), Decimal("9.5"), Decimal(10)]) for _ in BUDGETS]
+            *[
+                st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
+                for _ in BUDGETS
+            ]
         )
     )
     def budgets(self, limits: tuple[Decimal | None, ...]) -> None:
@@ -99,8 +102,12 @@ class Lives(RuleBasedStateMachine):
         return None if limit is None else max(limit - self.used(level), Decimal(0))
 
     def some_hold(self, data: st.DataObject, *states: str) -> str:
+        """One of the holds in these states; of all holds an open one more often, for a closed one has little left to live."""
         names = [name for name, h in self.holds.items() if not states or h.state in states]
-        return data.draw(st.sampled_from(names or ["none"]))
+        alive = [name for name in names if self.holds[name].state in OPEN]
+        prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
+        name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
+        return name
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
@@ -178,6 +185,23 @@ class Lives(RuleBasedStateMachine):
             assert answer.may_send == (hold.state == "DISPATCHING" and nonce == hold.nonce)
         assert state(answer.hold) == hold.state
 
+    @precondition(lambda self: any(h.state == "RESERVED" for h in self.holds.values()))
+    @rule(data=st.data())
+    def two_workers_begin_the_same_dispatch(self, data: st.DataObject) -> None:
+        name = self.some_hold(data, "RESERVED")
+        nonces = [f"worker-{worker}-{name}-0123456789" for worker in (1, 2)]
+        answers = [
+            self.gateway.holds.BeginDispatch(
+                hold_pb2.BeginDispatchRequest(
+                    idempotency_key=f"w-{name}", operation_id=name, dispatch=hold_pb2.Dispatch(nonce=nonce)
+                )
+            )
+            for nonce in nonces
+        ]
+        assert [answer.may_send for answer in answers] == [True, False]
+        assert [answer.replayed for answer in answers] == [False, True]
+        self.holds[name].state, self.holds[name].nonce = "DISPATCHING", nonces[0]
+
     @precondition(lambda self: self.holds)
     @rule(data=st.data())
     def mark_outcome_unknown(self, data: st.DataObject) -> None:
@@ -211,10 +235,16 @@ class Lives(RuleBasedStateMachine):
             self.gateway.holds.Release(request)
 
     @precondition(lambda self: self.holds)
-    @rule(data=st.data(), cost=AMOUNTS, accept=st.booleans(), receipt=st.sampled_from(["", "rcpt-1", "rcpt-2"]))
-    def resolve_usage(self, data: st.DataObject, cost: Decimal, accept: bool, receipt: str) -> None:
+    @rule(
+        data=st.data(),
+        difference=st.sampled_from([Decimal(text) for text in ("0", "-0.5", "1", "3", "-100", "9")]),
+        accept=st.sampled_from([True, True, False]),
+        receipt=st.sampled_from(["", "rcpt-1", "rcpt-2"]),
+    )
+    def resolve_usage(self, data: st.DataObject, difference: Decimal, accept: bool, receipt: str) -> None:
         name = self.some_hold(data)
         hold = self.holds[name]
+        cost = max(hold.amount + difference, Decimal(0))
         request = hold_pb2.ResolveRequest(
             idempotency_key=f"s-{uuid4().hex}",
             operation_id=name,

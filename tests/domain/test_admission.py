@@ -204,3 +204,16 @@ def test_a_refused_reserve_does_not_take_the_exclusive_key() -> None:
     reserve op1 org 2 exclusive=order-1 -> INSUFFICIENT_BUDGET
     | reserve op2 org 1 exclusive=order-1 -> ok
     """)
+
+
+def test_no_balance_grows_beyond_what_the_ledger_can_hold() -> None:
+    # The most is 20 digits before the point: two holds of 6 × 10^19 would be 12 × 10^19.
+    run(
+        """
+    adm: budget all USD unlimited -> ok
+    reserve op1 all 60000000000000000000 -> ok
+    reserve op2 all 60000000000000000000 -> UNQUOTABLE budget_id=all
+    fin: grant all 60000000000000000000 ref=a -> INVALID_FIELD field=amount
+    fin: grant all 1 ref=b -> ok
+    """
+    )
