@@ -30,47 +30,62 @@ from ledger.settings import Settings, SettingsError
 from ledger.store.database import Database
 from ledger.store.fitness import UnfitDatabase, verify_schema
 from ledger.store.migrate import FutureSchema, migrate
-from ledger.store.postgres import LocalPostgres, PostgresUnavailable
+from ledger.store.postgres import LocalPostgres, PostgresUnavailable, default_data_dir
 
 DONE, VIOLATED, IMPOSSIBLE = 0, 1, 2
 
+ABOUT = """A double-entry ledger of spend: budgets, holds whose outcome may be unknown,
+and nothing but evidence settles them."""
 EPILOG = """
-Settings come from the environment: SPEND_LEDGER_DATABASE_URL (or DATABASE_URL), SPEND_LEDGER_LISTEN and others, see
-`spend-ledger serve --help`. Without a database URL a PostgreSQL of our own runs for as long as the command does, and keeps its
-data in --data-dir.
+Without a database URL (DATABASE_URL, or SPEND_LEDGER_DATABASE_URL) a PostgreSQL
+of our own runs for as long as the command does, and keeps its data in
+--data-dir. All settings: spend-ledger serve --help.
+
+Budgets, prices and holds are made by gRPC calls: examples/first_hold.py does it
+all, from an empty ledger to a settled hold.
 
 examples:
+  spend-ledger demo
   spend-ledger token --tenant acme --actor gateway-1 --role gateway
   spend-ledger serve
   spend-ledger check
-  spend-ledger demo
 """
 SERVE_EPILOG = """
 examples:
-  spend-ledger serve                                   on a PostgreSQL of our own, which is migrated first
+  spend-ledger serve
+      on a PostgreSQL of our own, which is migrated first
   DATABASE_URL=postgresql://ledger@db/ledger spend-ledger serve
-                                                       on yours: run `spend-ledger migrate` before each new version
-  spend-ledger serve --listen 127.0.0.1:0              on a free port; the log line "listening" names it
+      on yours: run `spend-ledger migrate` before each new version
+  spend-ledger serve --listen 127.0.0.1:0
+      on a free port; the log line "listening" names it
 
-settings (SPEND_LEDGER_…, with their defaults), and SPEND_LEDGER_POSTGRES=installed|wheel, the programs that our own PostgreSQL
-is run from (the system's, else the wheel's):
+settings, by environment variable, with their defaults:
 """
 MIGRATE_EPILOG = """
+Does nothing if the schema is that of this version. Two at once do it once.
+
 examples:
   DATABASE_URL=postgresql://ledger@db/ledger spend-ledger migrate
-  spend-ledger migrate --json                          {"from": null, "to": "0002"}
+  spend-ledger migrate --json
+      {"from": null, "to": "0002"}
 """
 CHECK_EPILOG = """
-Reads one snapshot, without locks, and changes nothing: it may run beside the service, or on a replica. Exit status 1 if a law is
-violated.
+Reads one snapshot, without locks, and changes nothing: it may run beside the
+service, or on a replica. Exit status 1 if a law is violated.
 
 examples:
   spend-ledger check
   spend-ledger check --json | jq '.laws[] | select(.violations > 0)'
 """
-MAKING_EPILOG = """
-The token is printed once; only its SHA-256 is kept. To take it back, remove its line from the file: a running server sees that
-within a second.
+CALLERS_EPILOG = """
+roles:
+  gateway   reserve, dispatch and release holds; resolve them on evidence
+  finance   resolve on evidence, accept overruns, grant money, put price cards
+  auditor   read everything
+  admin     make budgets, grant money, put price cards
+
+The token is printed once; only its SHA-256 is kept. A running server knows it
+within a second. To take it back, remove its line from the file.
 
 examples:
   spend-ledger token --tenant acme --actor gateway-1 --role gateway
@@ -102,7 +117,7 @@ def _cannot(message: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _with_examples(argparse.ArgumentParser, "A double-entry ledger of spend.", EPILOG, prog="spend-ledger")
+    parser = _with_examples(argparse.ArgumentParser, ABOUT, EPILOG, prog="spend-ledger")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
@@ -111,24 +126,36 @@ def _parser() -> argparse.ArgumentParser:
         added = _with_examples(commands.add_parser, description, epilog, name=name, help=description)
         added.set_defaults(run=run)
         if more.get("database", True):
-            added.add_argument("--data-dir", type=Path, help="where our own PostgreSQL keeps its data")
+            added.add_argument(
+                "--data-dir",
+                type=Path,
+                metavar="DIR",
+                help=f"where our own PostgreSQL keeps its data ({default_data_dir()})",
+            )
         if more.get("as_json", True):
             added.add_argument("--json", action="store_true", help="print the result as JSON")
         return added
 
     serving = command("serve", _serve, "Run the server.", SERVE_EPILOG + _defaults(), as_json=False)
-    serving.add_argument("--listen", metavar="HOST:PORT", help="where to listen (127.0.0.1:7443)")
+    serving.add_argument(
+        "--listen", metavar="HOST:PORT", help=f"where to listen ({Settings.model_fields['listen'].default})"
+    )
     command("migrate", _migrate, "Bring the database to the schema of this version.", MIGRATE_EPILOG)
     command("check", _check, "Recompute every law of the books from the rows.", CHECK_EPILOG)
-    commands.add_parser("demo", help="Tell the story of some calls, with everything that it needs.", add_help=False)
-    making = command("token", _token, "Make a bearer token for a caller.", MAKING_EPILOG, database=False)
-    making.add_argument("--tenant", required=True, help="whose books")
+    commands.add_parser(
+        "demo", help="Tell the story of nine calls, with everything that it needs, and clean up.", add_help=False
+    )
+    making = command("token", _token, "Make a bearer token for a caller.", CALLERS_EPILOG, database=False)
+    making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
     roles = [role.value for role in Role if role is not Role.SYSTEM]
-    making.add_argument("--role", required=True, choices=roles, help="what it may do")
+    making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):
         added.add_argument(
-            "--tokens-file", type=Path, help=f"the hashes of the tokens ({settings.default_tokens_file()})"
+            "--tokens-file",
+            type=Path,
+            metavar="FILE",
+            help=f"the hashes of the tokens ({settings.default_tokens_file()})",
         )
     return parser
 
@@ -140,9 +167,13 @@ def _with_examples(
 
 
 def _defaults() -> str:
-    fields = Settings.model_fields.items()
-    lines = [(settings.PREFIX + name.upper(), field.get_default(call_default_factory=True)) for name, field in fields]
-    return "\n".join(f"  {name} {'' if value is None else value}".rstrip() for name, value in lines)
+    lines = [
+        f"  {settings.PREFIX}{name.upper()} {'' if value is None else value}".rstrip() + f"\n      {field.description}"
+        for name, field in Settings.model_fields.items()
+        for value in [field.get_default(call_default_factory=True)]
+    ]
+    programs = "installed or wheel: the programs of our own PostgreSQL"
+    return "\n".join([*lines, f"  {settings.PREFIX}POSTGRES\n      {programs}"])
 
 
 def _serve(arguments: argparse.Namespace) -> int:

@@ -37,30 +37,28 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     database_url: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices(f"{PREFIX}DATABASE_URL", "DATABASE_URL")
+        default=None,
+        validation_alias=AliasChoices(f"{PREFIX}DATABASE_URL", "DATABASE_URL"),
+        description="your PostgreSQL (or DATABASE_URL); without it our own runs",
     )
-    data_dir: Path | None = None
-    tokens_file: Path = Field(default_factory=default_tokens_file)
-    listen: str = "127.0.0.1:7443"
-    # PEM files. Without them the server speaks in clear, which is for this machine and for networks that encrypt.
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    reflection: bool = False
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    # The largest message that is read or sent.
-    max_message_bytes: Count = 16 * 1024 * 1024
-    # Calls in progress, and commands that wait for a batch: what is above is refused as THROTTLED.
-    max_concurrent_rpcs: Count = 2_000
-    max_queue: Count = 10_000
-    # Commands of one database transaction, and transactions at a time.
-    max_batch: Count = 500
-    lanes: Count = 1
-    # Database connections that write, and as many that read.
-    pool_size: Count = 4
-    # How often holds and leases that ran out are looked for.
-    sweep_seconds: Seconds = 5.0
-    # How long calls in progress may take when the server stops.
-    drain_seconds: Seconds = 20.0
+    data_dir: Path | None = Field(default=None, description="where our own PostgreSQL keeps its data")
+    tokens_file: Path = Field(default_factory=default_tokens_file, description="who may call: hashes of the tokens")
+    listen: str = Field(default="127.0.0.1:7443", description="host:port; port 0 takes a free one")
+    # Without them the server speaks in clear, which is for this machine and for networks that encrypt.
+    tls_certificate: Path | None = Field(default=None, description="PEM file; without it the port is in clear")
+    tls_key: Path | None = Field(default=None, description="PEM file of its key")
+    reflection: bool = Field(default=False, description="whether the server tells its contract to anyone")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
+    max_message_bytes: Count = Field(default=16 * 1024 * 1024, description="the largest message")
+    max_concurrent_rpcs: Count = Field(default=2_000, description="calls at a time; what is above is THROTTLED")
+    max_queue: Count = Field(default=10_000, description="commands that wait; what is above is THROTTLED")
+    max_batch: Count = Field(default=500, description="commands of one database transaction")
+    lanes: Count = Field(default=1, description="transactions at a time")
+    pool_size: Count = Field(default=4, description="connections that write, and as many that read")
+    sweep_seconds: Seconds = Field(default=5.0, description="how often to look for what ran out of time")
+    drain_seconds: Seconds = Field(default=20.0, description="how long a stop waits for calls in progress")
 
     @field_validator("database_url")
     @classmethod
@@ -105,4 +103,6 @@ def _fault(location: tuple[int | str, ...], message: str) -> str:
     if not location:
         return message
     name = str(location[0])
+    if name == f"{PREFIX}DATABASE_URL" and not os.environ.get(name):
+        name = "DATABASE_URL"
     return f"{name if name.isupper() else PREFIX + name.upper()}: {message}"

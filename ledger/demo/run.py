@@ -32,11 +32,25 @@ from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
 # Four calls of OPENAI_COST and one of ANTHROPIC_COST; one OPENAI_HOLD is unknown; the limit is 1.
 STORY_BALANCES = {"available": "0.9055", "held": "0", "unknown": "0.03", "spent": "0.0645", "deficit": "0"}
 INTERRUPTED = 130
+ABOUT = """Nine calls to a provider, as they go right and wrong, and what the ledger says
+of each. Runs the real server on a database of its own, with a fake provider;
+no money is spent, and everything is gone afterwards."""
+EPILOG = """
+The database is a PostgreSQL of its own, or a new database on the server of
+DATABASE_URL. Exit status 1 if anything ends otherwise than it must.
+
+examples:
+  spend-ledger demo
+  spend-ledger demo --json | tail -n 1 | jq .balances
+  DATABASE_URL=postgresql://ledger@db/ledger spend-ledger demo
+"""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs the demo. 0: everything was as it must be; 1: something was not; 2: it could not begin; 130: interrupted."""
-    parser = argparse.ArgumentParser(prog="spend-ledger demo", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="spend-ledger demo", description=ABOUT, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="say it to a program: one JSON object, on the last line")
     arguments = parser.parse_args(argv)
     # The same clean end for both ways of being asked to stop.
@@ -89,6 +103,7 @@ async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None]
         seconds=time.monotonic() - began,
         currency=CURRENCY,
         limits={budget: limit or "none" for budget, _, limit in BUDGETS},
+        depths={budget: 1 if parent else 0 for budget, parent, _ in BUDGETS},
     )
 
 

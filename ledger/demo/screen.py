@@ -35,6 +35,7 @@ class Ending:
     seconds: float = 0.0
     currency: str = "USD"
     limits: Mapping[str, str] = field(default_factory=dict)
+    depths: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def violations(self) -> int:
@@ -72,7 +73,9 @@ class Screen:
     def close(self, ending: Ending) -> None:
         self._console.print()
         self._console.print(_operations(ending.rows, ending.currency))
+        self._console.print()
         self._console.print(_budgets(ending))
+        self._console.print()
         for line in _remarks(ending):
             self._console.print(line)
         for failure in ending.failures:
@@ -80,15 +83,24 @@ class Screen:
 
 
 def _table(title: str) -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    return Table(
+        box=box.SIMPLE_HEAD,
+        # The operations' table is 80 columns wide with this, where the second column gives way.
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
 
 
 def _operations(rows: Iterable[Row], currency: str) -> Table:
     table = _table(f"What became of each operation ({currency})")
     table.add_column("operation", no_wrap=True)
     table.add_column("the caller saw")
-    table.add_column("the provider")
-    table.add_column("hold", no_wrap=True)
+    table.add_column("the provider", no_wrap=True)
+    table.add_column("the hold", no_wrap=True)
     table.add_column("set aside", justify="right", no_wrap=True)
     table.add_column("posted", justify="right", no_wrap=True)
     for row in rows:
@@ -105,13 +117,14 @@ def _operations(rows: Iterable[Row], currency: str) -> Table:
 
 
 def _budgets(ending: Ending) -> Table:
-    table = _table(f"The budgets ({ending.currency})")
+    table = _table(f"The budgets ({ending.currency}); an indented one is part of that above it")
     table.add_column("budget", no_wrap=True)
     table.add_column("limit", justify="right", no_wrap=True)
     for name in BALANCES:
         table.add_column(name, justify="right", no_wrap=True)
     for budget, balances in ending.balances.items():
-        table.add_row(budget, ending.limits.get(budget, ""), *(balances[name] for name in BALANCES))
+        name = "  " * ending.depths.get(budget, 0) + budget
+        table.add_row(name, ending.limits.get(budget, ""), *(balances[name] for name in BALANCES))
     return table
 
 
@@ -130,4 +143,5 @@ def _remarks(ending: Ending) -> Iterable[str]:
     yield f"check: {len(ending.laws)} laws recomputed from the rows, {checked:,} checks; {ending.violations} violations."
     yield from (f"  {law.law}: {example}" for law in ending.laws for example in law.examples)
     if ending.good:
-        yield f"Everything is as it must be ({ending.seconds:.1f} s)."
+        yield f"Everything is as it must be ({ending.seconds:.1f} s), and nothing of it is left on this machine."
+        yield "README.md goes on with a ledger of your own."

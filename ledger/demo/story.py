@@ -68,7 +68,7 @@ class Story:
         call = self._call("chat", replies.OPENAI_MODEL)
         self.tell(
             "chat",
-            "An ordinary call: set the most that it can cost aside, send, settle on the usage in the answer. What was not "
+            "An ordinary call: set aside the most that it can cost, send, settle on the usage in the answer. What was not "
             "used comes free.",
         )
         seen, _ = await self.gateway.call(call)
@@ -97,9 +97,9 @@ class Story:
         await self._end(call, seen, "executed", 1, "SETTLED", OPENAI_COST)
 
     async def connection_refused(self) -> None:
-        call = self._call("refused-connection", replies.OPENAI_MODEL, url=self.closed_url, request_group="ticket-17")
+        call = self._call("no-connection", replies.OPENAI_MODEL, url=self.closed_url, request_group="ticket-17")
         self.tell(
-            "refused-connection, run-again",
+            "no-connection, run-again",
             "Nothing can have been sent, which proves that it cost nothing: settled at 0. The same intent then runs "
             "again, as a new operation with a hold of its own.",
         )
@@ -110,7 +110,7 @@ class Story:
         await self._end(again, seen, "executed", 1, "SETTLED", OPENAI_COST)
         group = await self.finance.holds.ListHolds(hold_pb2.ListHoldsRequest(request_group="ticket-17"))
         names = [hold.operation_id for hold in group.holds]
-        self._expect("the holds of one intent", names, ["refused-connection", "run-again"])
+        self._expect("the holds of one intent", names, ["no-connection", "run-again"])
 
     async def refused_by_provider(self) -> None:
         call = self._call("rate-limited", replies.ANTHROPIC_MODEL, mode=Mode.REFUSE)
@@ -128,7 +128,7 @@ class Story:
             "The provider reports a usage of zero. That is a fact, and settles at 0; a missing number would not.",
         )
         seen, _ = await self.gateway.call(call)
-        await self._end(call, seen, "charged nothing", 1, "SETTLED", "0")
+        await self._end(call, seen, "charged 0", 1, "SETTLED", "0")
 
     async def blind_resend(self) -> None:
         call = self._call("blind-resend", replies.OPENAI_MODEL, mode=Mode.LOST_REPLY)
@@ -248,7 +248,7 @@ def _state(hold: hold_pb2.Hold) -> str:
 
 def _in_words(seen: Seen) -> str:
     if isinstance(seen, Answered):
-        return "answer with usage"
+        return "answered"
     if isinstance(seen, NeverSent):
         return "connection refused"
     if isinstance(seen, Rejected):

@@ -14,7 +14,7 @@ from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Hold, Role
 from ledger.domain.money import ZERO, fits, plain, round_line, total
 from ledger.domain.quotes import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard, Quote, QuoteKind
-from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 # Which roles may bring usage from a source. A source that nobody may bring is not authoritative: it is kept as a mere claim.
 AUTHORITATIVE: Mapping[str, frozenset[Role]] = {
@@ -167,14 +167,14 @@ def _metered(
 def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
     """Holds a no-cost proof against the hold and the policy. An absent record is not a proof, and neither is a failure."""
     reasons: list[str] = []
+    if hold.provider_receipt is not None and hold.state not in TERMINAL:
+        reasons.append(f"the provider accepted the call: receipt {hold.provider_receipt}")
     if proof.kind == "REJECTED_BEFORE_EXECUTION":
         if proof.provider_status not in REJECTING_STATUSES:
             reasons.append(f"status {proof.provider_status} does not say that the provider did not execute the call")
         if not proof.provider_request_id:
             reasons.append("the provider's request id is absent")
         return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
-    if hold.provider_receipt is not None:
-        reasons.append(f"the provider accepted the call: receipt {hold.provider_receipt}")
     if caller.role is not Role.FINANCE:
         if hold.state is HoldState.OUTCOME_UNKNOWN:
             reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")

@@ -67,21 +67,24 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
-    and a provider's receipt is remembered: it rules out that the call was never sent."""
+    and a provider's receipt is remembered: it rules out that the call was never sent, and a second one is a second call."""
     evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
+    receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
-        if hold.provider_receipt is None and (receipt := _receipt(command)) is not None:
+        if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
         work.change(hold, **changes)
+    incident_id = _accepted_twice(work, hold, receipt)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
         evidence_id=str(evidence_id),
         reasons="; ".join(reasons),
+        **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
     )
 

@@ -40,6 +40,8 @@ class Patience:
             Fault.CONTENTION: self.contention_tries,
             Fault.LOST: self.lost_tries,
             Fault.UNFIT: 1,
+            # Alone, the command finds the row when it is tried again, unless a third was faster once more.
+            Fault.TAKEN: self.contention_tries,
             Fault.POISON: self.alone_tries,
         }[fault]
 
@@ -64,7 +66,7 @@ class Runner:
                 return error
             fault = classify(error)
             tries[fault] += 1
-            if fault is Fault.POISON and len(commands) > 1:
+            if fault in (Fault.TAKEN, Fault.POISON) and len(commands) > 1:
                 return self._halves(commands)
             if fault is Fault.LOST:
                 # Connections of the pool that were opened before the loss are as dead as this one.
@@ -124,4 +126,5 @@ def _log_given_up(commands: Sequence[Command], fault: Fault, error: Exception) -
     first = commands[0]
     facts = {"tenant": first.caller.tenant, "actor": first.caller.actor, "method": first.NAME, "count": len(commands)}
     facts["sqlstate"] = sqlstate(error)
-    log.error("given up: %s", fault.value, exc_info=error if fault is Fault.POISON else None, extra=facts)
+    trace = error if fault in (Fault.TAKEN, Fault.POISON) else None
+    log.error("given up: %s", fault.value, exc_info=trace, extra=facts)

@@ -18,9 +18,11 @@ class Fault(Enum):
     CONTENTION = "Others were in the way; the same transaction may succeed next time."
     LOST = "The connection broke, or none could be had."
     UNFIT = "The database cannot take this write until somebody repairs it."
+    TAKEN = "Another transaction made a row with the same key first."
     POISON = "Something in the batch makes it fail."
 
 
+_TAKEN = "23505"
 _CONTENTION = frozenset({"40001", "40P01", "55P03", "57014"})
 # 08: connection exceptions. 57P0x: the server is being shut down or is starting. 53300: no connection is free.
 _LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25P04"})
@@ -61,6 +63,8 @@ def _by_state(error: psycopg.Error) -> Fault:
         return Fault.LOST if isinstance(error, psycopg.OperationalError) else Fault.POISON
     if state in _CONTENTION:
         return Fault.CONTENTION
+    if state == _TAKEN:
+        return Fault.TAKEN
     if state in _LOST or state.startswith("08"):
         return Fault.LOST
     if state in _REMEDIES or state in _SCHEMA:
@@ -92,7 +96,7 @@ def outcome(fault: Fault, error: BaseException) -> Outcome:
             return refused(Reason.STORE_UNAVAILABLE, _UNREACHABLE)
         case Fault.UNFIT:
             return refused(Reason.STORE_UNAVAILABLE, remedy(error))
-        case Fault.POISON:
+        case Fault.TAKEN | Fault.POISON:
             return refused(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 

@@ -37,7 +37,7 @@ class Budgets(BudgetServiceServicer):
         tenant, budget_id = caller().tenant, identifier(request.budget_id, "budget_id")
         state = await ask(self._reader, lambda connection: read.get_budget(connection, tenant, budget_id))
         response = pb.GetBudgetResponse()
-        write_budget(response.budget, *found(state, "budget", budget_id))
+        write_budget(response.budget, *found(state, "budget", "budget_id", budget_id))
         return response
 
     async def ListBudgets(self, request: pb.ListBudgetsRequest, _context: Context) -> pb.ListBudgetsResponse:

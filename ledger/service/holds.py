@@ -64,7 +64,7 @@ class Holds(HoldServiceServicer):
         tenant, operation_id = caller().tenant, identifier(request.operation_id, "operation_id")
         hold = await ask(self._reader, lambda connection: read.get_hold(connection, tenant, operation_id))
         response = pb.GetHoldResponse()
-        answers.write_full_hold(response.hold, found(hold, "hold", operation_id))
+        answers.write_full_hold(response.hold, found(hold, "hold", "operation_id", operation_id))
         return response
 
     async def ListHolds(self, request: pb.ListHoldsRequest, _context: Context) -> pb.ListHoldsResponse:

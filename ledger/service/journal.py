@@ -39,7 +39,7 @@ class Journal(JournalServiceServicer):
             self._reader,
             lambda connection: read.list_postings(connection, tenant, book_id, limit=place.size, after=place.after),
         )
-        currency, page = found(answer, "book", book_id)
+        currency, page = found(answer, "book", "book_id", book_id)
         response = pb.ListPostingsResponse(next_page_token=place.token(page.next))
         for posting in page.items:
             write_posting(response.postings.add(), posting, currency)
@@ -60,7 +60,7 @@ class Journal(JournalServiceServicer):
                 currency=asked.currency,
             ),
         )
-        balance = found(answer, "budget", asked.budget_id or "")
+        balance = found(answer, "budget", "budget_id", asked.budget_id or "")
         response = pb.GetBalanceResponse()
         write_money(response.balance, balance.amount, balance.currency)
         write_time(response.as_of, balance.as_of)

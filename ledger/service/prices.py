@@ -33,7 +33,7 @@ class Prices(PriceServiceServicer):
         version = number(request.version, "version", 0, MAX_INT32)
         card = await ask(self._reader, lambda connection: read.get_card(connection, tenant, card_id, version))
         response = pb.GetPriceCardResponse()
-        write_card(response.card, found(card, "price card", f"{card_id}#{version}" if version else card_id))
+        write_card(response.card, found(card, "price card", "card_id", f"{card_id}#{version}" if version else card_id))
         return response
 
     async def ListPriceCards(self, request: pb.ListPriceCardsRequest, _context: Context) -> pb.ListPriceCardsResponse:

@@ -20,8 +20,8 @@ async def ask(reader: Reader, question: Callable[[Connection], Answer]) -> Answe
     return answer
 
 
-def found(answer: Answer | None, kind: str, name: str) -> Answer:
-    """The answer, or the refusal NOT_FOUND."""
+def found(answer: Answer | None, kind: str, field: str, name: str) -> Answer:
+    """The answer, or the refusal NOT_FOUND, which names the field of the request and what it asked for."""
     if answer is None:
-        raise Refused(Refusal(Reason.NOT_FOUND, f"There is no {kind} {name!r}.", {kind: name}))
+        raise Refused(Refusal(Reason.NOT_FOUND, f"There is no {kind} {name!r}.", {"field": field, field: name}))
     return answer

@@ -48,6 +48,10 @@ class Memory:
     cards: dict[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     books: set[tuple[str, str]] = field(default_factory=set)
 
+    def forget(self) -> None:
+        self.cards.clear()
+        self.books.clear()
+
     def trim(self) -> None:
         """Forgets everything of a kind that has become too many: it is read again when needed."""
         if len(self.cards) > _MOST_CARDS:
@@ -105,9 +109,10 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Closes the connections that are not in use."""
+        """Closes the connections that are not in use, and forgets: who answers next may be a standby without the last writes."""
         self.engine.dispose()
         self.readers.dispose()
+        self.memory.forget()
 
 
 def memory_of(connection: Connection) -> Memory:

@@ -80,6 +80,8 @@ def load(
     to_lock = sorted(budget_books | financial.keys())
     to_open = [financial[key] for key in sorted(financial.keys() - memory.books)]
     cards = _cards_needed(commands, holds)
+    # Taken now: another lane may make the memory forget in between.
+    known = {key: card for key in cards if (card := memory.cards.get(key)) is not None}
     with pipeline(connection) as p:
         opened = p.send(OPEN_BOOKS, list(map(rows.book_row, to_open)))
         locked = p.send(LOCK_BOOKS, to_lock)
@@ -89,7 +91,7 @@ def load(
             GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
         )
         closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
-        pinned = p.send(CARDS, [card for card in cards if card[2] and card not in memory.cards])
+        pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
@@ -104,7 +106,7 @@ def load(
         books=books,
         closed_books=frozenset(rows_of(closed)),
         budgets=budgets,
-        cards=_cards(memory, cards, rows_of(pinned), rows_of(newest)),
+        cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
@@ -162,19 +164,10 @@ def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set
     return {card for card in named if card is not None}
 
 
-def _cards(
-    memory: Memory, needed: Iterable[CardKey], pinned: Iterable[CardRow], newest: Iterable[CardRow]
-) -> dict[CardKey, PriceCard]:
-    """The needed cards that exist. A version never changes, so its document is parsed once per process."""
-    cards = {}
-    for tenant, card_id, version, document in pinned:
-        _remember_card(memory, tenant, card_id, version, document)
-    for tenant, card_id, version, document in newest:
-        cards[(tenant, card_id, 0)] = _remember_card(memory, tenant, card_id, version, document)
-    for key in needed:
-        card = memory.cards.get(key)
-        if card is not None:
-            cards[key] = card
+def _read_cards(memory: Memory, pinned: Iterable[CardRow], newest: Iterable[CardRow]) -> dict[CardKey, PriceCard]:
+    """The cards that were read, the newest of each as version 0. A version never changes: it is parsed once per process."""
+    cards = {row[:3]: _remember_card(memory, *row) for row in pinned}
+    cards |= {(*row[:2], 0): _remember_card(memory, *row) for row in newest}
     memory.trim()
     return cards
 

@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-import grpc
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -28,12 +27,12 @@ from hypothesis.stateful import (
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
-from ledger.v1.money_pb2 import Money
-from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, reason_of
+from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
 from tests.conftest import new_database
 
 OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
+LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 BUDGETS = {"org": None, "team": "org", "user": "team", "free": None}
 CHAINS = {"org": {"org"}, "team": {"org", "team"}, "user": {"org", "team", "user"}, "free": {"free"}}
 
@@ -70,14 +69,7 @@ class Lives(RuleBasedStateMachine):
         self.incidents: set[tuple[str, str]] = set()
         self.refusals = 0
 
-    @initialize(
-        limits=st.tuples(
-            *[
-                st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
-                for _ in BUDGETS
-            ]
-        )
-    )
+    @initialize(limits=st.tuples(*[LIMITS for _ in BUDGETS]))
     def budgets(self, limits: tuple[Decimal | None, ...]) -> None:
         for (name, parent), limit in zip(BUDGETS.items(), limits, strict=True):
             request = CreateBudgetRequest(
@@ -108,6 +100,12 @@ class Lives(RuleBasedStateMachine):
         prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
         name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
         return name
+
+    def accepted_twice(self, name: str, receipt: str) -> bool:
+        """Whether this receipt is a second one, which is an incident."""
+        twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
+        self.incidents |= {(name, receipt)} if twice else set()
+        return twice
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
@@ -263,13 +261,12 @@ class Lives(RuleBasedStateMachine):
         elif hold.state == "SETTLED":
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
-            twice = bool(receipt and hold.receipt and receipt != hold.receipt)
-            assert bool(answer.incident_id) == twice
-            self.incidents |= {(name, receipt)} if twice else set()
+            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.receipt = hold.receipt or receipt
         elif cost > hold.amount + hold.tolerance and not accept:
-            with refused("EVIDENCE_REJECTED"):
+            with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
+            assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
             hold.receipt = hold.receipt or receipt
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
@@ -277,9 +274,7 @@ class Lives(RuleBasedStateMachine):
             answer = self.finance.holds.Resolve(request)
             assert not answer.replayed
             assert Decimal(answer.hold.resolution.amount.amount) == cost
-            twice = bool(receipt and hold.receipt and receipt != hold.receipt)
-            assert bool(answer.incident_id) == twice
-            self.incidents |= {(name, receipt)} if twice else set()
+            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
@@ -297,13 +292,13 @@ class Lives(RuleBasedStateMachine):
         if hold.state in {"RESERVED", "RELEASED"}:
             with refused("HOLD_STATE"):
                 self.finance.holds.Resolve(request)
-        elif hold.receipt:  # the provider accepted the call
-            with refused("EVIDENCE_REJECTED"):
-                self.finance.holds.Resolve(request)
         elif hold.state == "SETTLED" and hold.kind != "NO_COST":
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, "no cost"))
+        elif hold.receipt:  # the provider accepted the call
+            with refused("EVIDENCE_REJECTED"):
+                self.finance.holds.Resolve(request)
         else:
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed == (hold.state == "SETTLED")
@@ -372,35 +367,6 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def every_law_holds(self) -> None:
         assert self.live.violations() == []
-
-
-class refused:  # noqa: N801 - reads as a sentence: with refused("HOLD_STATE")
-    """The call in the block must be refused for this reason."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        self.metadata: dict[str, str] = {}
-
-    def __enter__(self) -> "refused":
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        assert isinstance(error, grpc.RpcError), f"not refused, but {self.reason} was due"
-        reason, self.metadata = reason_of(error)
-        assert reason == self.reason
-        return True
-
-
-def usd(amount: Decimal) -> Money:
-    return Money(amount=plain(amount), currency="USD")
-
-
-def plain(amount: Decimal) -> str:
-    return format(amount, "f")
-
-
-def state(hold: hold_pb2.Hold) -> str:
-    return hold_pb2.HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
 
 
 EXAMPLES = int(os.environ.get("LEDGER_TEST_EXAMPLES", "15"))

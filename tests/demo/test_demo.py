@@ -1,19 +1,25 @@
 """The demo as a person or a program runs it: PostgreSQL, the real server and the fake provider, from nothing to an ending."""
 
+import io
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from rich.console import Console
 
-from ledger.demo import recordings
+from ledger.demo import recordings, story
+from ledger.demo.screen import BALANCES, Ending, Screen
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ledger", "demo"]
@@ -50,13 +56,13 @@ def told(server_url: str) -> dict[str, Any]:
 
 # operation | what the caller saw | acceptances | state | posted, worked out by hand from the usages and rates
 OPERATIONS = """
-    chat                answer with usage   1  SETTLED          0.012
-    stream              answer with usage   1  SETTLED          0.0165
+    chat                answered            1  SETTLED          0.012
+    stream              answered            1  SETTLED          0.0165
     lost-reply          time-out              1  SETTLED          0.012
-    refused-connection  connection refused    0  SETTLED          0
-    run-again           answer with usage   1  SETTLED          0.012
+    no-connection       connection refused    0  SETTLED          0
+    run-again           answered            1  SETTLED          0.012
     rate-limited        status 429            0  SETTLED          0
-    zero-usage          answer with usage   1  SETTLED          0
+    zero-usage          answered            1  SETTLED          0
     blind-resend        connection lost       2  SETTLED          0.012
     no-record-yet       connection lost       1  OUTCOME_UNKNOWN  -
 """
@@ -98,19 +104,49 @@ def test_the_recorded_usages_cost_what_their_recorders_expect(told: dict[str, An
     assert recorded["settled"] + recorded["refused"] == recorded["rows"]
 
 
-def temporary() -> set[str]:
-    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("spend-ledger-")}
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for what is temporary. Others may pass through it: PostgreSQL does not run as root."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
 
 
-def test_a_person_sees_the_story_within_a_hundred_columns() -> None:
-    before = temporary()
-    ended = run(NO_COLOR="1", COLUMNS="300")
+def test_a_person_sees_the_story_within_a_hundred_columns(temporary: Path) -> None:
+    ended = run(NO_COLOR="1", COLUMNS="300", TMPDIR=str(temporary))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert max(len(line) for line in ended.stdout.splitlines()) <= 100
     assert "\x1b" not in ended.stdout
     for said in ("OUTCOME_UNKNOWN", "none yet", "DOUBLE_ACCEPTANCE", "; 0 violations.", "Everything is as it must be"):
         assert said in ended.stdout
-    assert temporary() == before
+    if number := len(recordings.read()):
+        assert f"Recorded usages of real providers: {number}; settled " in ended.stdout
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_word_of_the_tables_is_cut_on_eighty_columns() -> None:
+    shown = io.StringIO()
+    rows = [
+        story.Row("no-connection", "connection refused", 0, "executed twice", "SETTLED", "0.063", "0.0165"),
+        story.Row("no-record-yet", "connection lost", 1, "executed", "OUTCOME_UNKNOWN", "0.03", None),
+    ]
+    balances = dict.fromkeys(BALANCES, "96.412087")
+    ending = Ending(rows, [], {"acme-support": balances}, recordings.Replayed(), [], [], limits={"acme-support": "100"})
+    Screen(Console(file=shown, force_terminal=True, width=80, no_color=True, highlight=False)).close(ending)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert "…" not in "".join(lines)
+    for words in (
+        "no-connection",
+        "connection",
+        "refused",
+        "executed twice",
+        "OUTCOME_UNKNOWN",
+        "none yet",
+        "96.412087",
+    ):
+        assert words in "\n".join(lines)
 
 
 def descendants(pid: int) -> list[int]:
@@ -121,9 +157,9 @@ def descendants(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("said", [b"Starting PostgreSQL", b"lost-reply:"])
-def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, said: bytes) -> None:
-    before = temporary()
-    demo = subprocess.Popen(COMMAND, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, said: bytes, temporary: Path) -> None:
+    own = environment(TMPDIR=str(temporary))
+    demo = subprocess.Popen(COMMAND, cwd=ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert demo.stdout is not None
     while said not in (line := demo.stdout.readline()):
         assert line, "the demo ended"
@@ -135,7 +171,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, said:
     _, errors = demo.communicate(timeout=60)
     assert (demo.returncode, b"Traceback" in errors) == (130, False), errors
     assert not any(Path(f"/proc/{pid}").exists() for pid in started)
-    assert temporary() == before
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_server_that_cannot_be_reached_is_said_and_not_traced() -> None:

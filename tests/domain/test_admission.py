@@ -207,7 +207,7 @@ def test_a_refused_reserve_does_not_take_the_exclusive_key() -> None:
 
 
 def test_no_balance_grows_beyond_what_the_ledger_can_hold() -> None:
-    # The most is 20 digits before the point: two holds of 6 × 10^19 would be 12 × 10^19.
+    # The most is 20 digits before the point: two holds of 6 x 10^19 would be 12 x 10^19.
     run(
         """
     adm: budget all USD unlimited -> ok

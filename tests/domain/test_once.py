@@ -233,6 +233,24 @@ def test_a_receipt_of_rejected_evidence_and_another_of_the_accepted_are_two_acce
     )
 
 
+def test_receipts_that_only_rejected_evidence_brought_are_two_acceptances_too() -> None:
+    run(
+        ORG
+        + """
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 7 receipt=r1 -> EVIDENCE_REJECTED
+    charge op1 7 receipt=r1 -> EVIDENCE_REJECTED
+    incidents op1 none
+    charge op1 7 receipt=r2 -> EVIDENCE_REJECTED says=above
+    charge op1 7 receipt=r2 -> EVIDENCE_REJECTED                 # the same case
+    charge op1 6 provider=other receipt=r3 -> EVIDENCE_REJECTED  # about another call
+    incidents op1 DOUBLE_ACCEPTANCE provider_receipt=r2 provider_receipt_in_force=r1
+    charge op1 5 receipt=r1 -> ok
+    balance org available=5 spent=5
+    """
+    )
+
+
 def test_other_facts_about_a_settled_hold_are_a_conflict_that_names_both() -> None:
     world = run(
         ORG

@@ -180,6 +180,29 @@ def test_what_the_provider_gave_a_receipt_for_was_sent() -> None:
     """)
 
 
+def test_a_refusal_of_the_resend_does_not_free_what_the_provider_accepted_before() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 3 nonce=n1 -> ok send
+    charge op1 4 receipt=r1 -> EVIDENCE_REJECTED
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> EVIDENCE_REJECTED says="accepted the call: receipt r1"
+    unknown op1 -> ok
+    fin: proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> EVIDENCE_REJECTED says="receipt r1"
+    balance org available=7 unknown=3
+    """)
+
+
+def test_a_proof_of_no_cost_against_a_settled_hold_is_a_conflict_whatever_its_kind() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 3 nonce=n1 -> ok send
+    charge op1 3 receipt=r1 -> ok
+    proof op1 NEVER_SENT cause=DNS_FAILURE -> RESOLUTION_CONFLICT
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> RESOLUTION_CONFLICT
+    balance org available=7 spent=3
+    """)
+
+
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 415, 422, 429])
 def test_a_providers_refusal_before_execution_is_a_proof(status: int) -> None:
     run(f"""

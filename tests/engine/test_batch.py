@@ -73,6 +73,16 @@ def test_a_unique_violation_is_tried_again_and_becomes_the_answer(database: Data
         assert outcomes == [["RESERVED", "RESERVED"]] * 2
 
 
+def test_a_key_that_is_taken_more_than_once_is_no_fault_of_the_server(
+    runner: Runner, superuser: psycopg.Connection
+) -> None:
+    """Several put versions of one card at once: each time that one is tried again, another may have been faster."""
+    on_each_new_hold(
+        superuser, "IF nextval('faults') <= 4 THEN RAISE EXCEPTION 'x' USING ERRCODE = 'unique_violation'; END IF;"
+    )
+    assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["RESERVED", "RESERVED"]
+
+
 def test_an_exclusive_key_has_one_open_hold_in_a_batch_and_between_processes(
     database: Database, runner: Runner
 ) -> None:
@@ -131,6 +141,23 @@ def test_a_connection_lost_before_the_commit_is_no_loss(runner: Runner, superuse
     )
     assert told(runner, reserve("a", "1"), reserve("b", "1")) == ["RESERVED", "RESERVED"]
     assert holds(superuser) == [("a", "RESERVED"), ("b", "RESERVED")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "remedy"),
+    [("disk_full", "disk is full: make room"), ("out_of_memory", "out of memory"), ("io_error", "look at its log")],
+)
+def test_a_database_without_room_says_so_at_once_and_keeps_nothing(
+    runner: Runner, superuser: psycopg.Connection, condition: str, remedy: str
+) -> None:
+    on_each_new_hold(superuser, f"RAISE EXCEPTION 'x' USING ERRCODE = '{condition}', HINT = nextval('faults')::text;")
+    outcomes = runner.execute([reserve("a", "1"), reserve("b", "1")])
+    assert [(o.refusal.reason, remedy in o.refusal.message) for o in outcomes if o.refusal is not None] == [
+        ("STORE_UNAVAILABLE", True)
+    ] * 2
+    assert superuser.execute("SELECT last_value FROM faults").fetchone() == (1,), "people must repair it: no second try"
+    assert holds(superuser) == []
+    assert superuser.execute("SELECT count(*) FROM receipt WHERE command = 'Reserve'").fetchone() == (0,)
 
 
 def test_a_database_that_is_gone_is_unavailable_and_comes_back(

@@ -140,7 +140,8 @@ async def test_budgets(database_url: str, tmp_path: Path) -> None:
         grant.idempotency_key = "g-3"
         assert (await refusal(ledger.finance.budgets.GrantBudget(grant)))[1] == "CURRENCY_MISMATCH"
         nobody = budget_pb2.GetBudgetRequest(budget_id="nobody")
-        assert await refusal(ledger.admin.budgets.GetBudget(nobody)) == ("NOT_FOUND", "NOT_FOUND", {"budget": "nobody"})
+        facts = {"field": "budget_id", "budget_id": "nobody"}
+        assert await refusal(ledger.admin.budgets.GetBudget(nobody)) == ("NOT_FOUND", "NOT_FOUND", facts)
 
 
 async def test_price_cards(database_url: str, tmp_path: Path) -> None:
@@ -169,7 +170,8 @@ async def test_price_cards(database_url: str, tmp_path: Path) -> None:
         rows = await walk(ledger.auditor.prices.ListPriceCards, price_pb2.ListPriceCardsRequest(), "cards", 1)
         assert [(card.card_id, card.version) for card in rows] == [("another", 1), ("gpt-5", 2)]
         missing = price_pb2.GetPriceCardRequest(card_id="gpt-5", version=3)
-        assert (await refusal(get(missing)))[1] == "NOT_FOUND"
+        told = await refusal(get(missing))
+        assert told[1:] == ("NOT_FOUND", {"field": "card_id", "card_id": "gpt-5#3"})
 
 
 async def settle_two(ledger: Ledger) -> None:

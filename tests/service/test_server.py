@@ -227,6 +227,7 @@ async def test_a_port_that_is_taken_is_said(database_url: str, tmp_path: Path) -
         await second.drain()
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate with")
 async def test_with_a_certificate_the_server_speaks_tls(database_url: str, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(

@@ -19,6 +19,7 @@ from ledger.domain.commands import CreateBudget
 from ledger.domain.decide import decide
 from ledger.domain.model import Account
 from ledger.domain.needs import financial_book
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database, memory_of
 from ledger.store.load import load
 from ledger.store.pipeline import StaleRow
@@ -245,3 +246,34 @@ def test_memory_is_bounded(database: Database) -> None:
     database.memory.books.update((T, f"book-{i}") for i in range(200_001))
     database.memory.trim()
     assert database.memory.books == set()
+
+
+METERED = QuoteSpec(QuoteKind.METERED, Decimal(0), card_id="gpt-x", card_version=1)
+
+
+def test_a_card_that_is_forgotten_while_a_batch_waits_is_not_missing_from_it(
+    database: Database, database_url: str
+) -> None:
+    """Another lane may trim the memory, which they share, between the look into it and the end of the load."""
+    s.apply(database, [CreateBudget(ADMIN, "k", "team", None, "USD", "", None)])
+    s.write(database, Decision(cards=[s.card()]))
+    asked = [s.reserve(quote=METERED)]
+    assert s.read(database, asked).cards == {(T, "gpt-x", 1): s.card()}
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(database_url) as other:
+        other.execute("SELECT 1 FROM book FOR UPDATE")
+        loading = pool.submit(s.read, database, asked)
+        while not s.column(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            time.sleep(0.01)
+        database.memory.forget()
+        other.rollback()
+        assert loading.result(timeout=10).cards == {(T, "gpt-x", 1): s.card()}
+
+
+def test_after_a_loss_of_the_connection_nothing_is_remembered(database: Database) -> None:
+    """The one who answers next may be a standby that lacks the last writes, and has other rows under their keys."""
+    s.write(database, Decision(cards=[s.card()]))
+    s.read(database, [s.reserve(quote=METERED)])
+    database.memory.books.add(STRIPE)
+    assert database.memory.cards
+    database.close()
+    assert (database.memory.cards, database.memory.books) == ({}, set())

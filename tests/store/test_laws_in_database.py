@@ -177,12 +177,13 @@ def test_version_grows_by_one(sql: Sql) -> None:
     [
         "amount = 4", "currency = 'EUR'", "quote = '{\"amount\": \"4\"}'", "books = '{org#0}'", "budget_ids = '{org}'",
         "fingerprint = 'g'", "operation_id = 'other'", "tenant = 'b'", "created_at = now()", "exclusive_key = 'k'",
+        "labels = '{\"project\": \"other\"}'", "actor = 'other'", "request_group = 'g'",
     ],
 )  # fmt: skip
 def test_what_a_hold_is_never_changes(sql: Sql, changed: str) -> None:
     bring_to(sql, "RESERVED")
     name, value = changed.split(" = ")
-    law = "The operation, amount, quote, path, content and exclusive key of a hold never change."
+    law = "What a hold was reserved as never changes: operation, amount, quote, path, content, actor, keys, labels."
     refused(sql, change(**{name: value}), law, "hold_identity")
 
 
