@@ -9,7 +9,6 @@ from psycopg.types.array import ListBinaryDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
 from ledger.domain.quotes import PriceCard
-from ledger.store.arrays import register_arrays
 
 # A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way. A process that
 # stands still within one loses it, with its locks, before the others lose their patience.
@@ -89,7 +88,6 @@ class Database:
         def prepare(connection: Any, record: Any) -> None:
             # A list goes out item by item through text and a regular expression otherwise: 200 times as slow.
             connection.adapters.register_dumper(list, ListBinaryDumper)
-            register_arrays(connection)
             record.info[_MEMORY] = self.memory
             parts = ", ".join("set_config(%s, %s, false)" for _ in settings)
             connection.execute(f"SELECT {parts}, {_PIN}", [text for pair in settings.items() for text in pair])
