@@ -10,6 +10,7 @@ from typing import Any
 RATIOS = {
     "unary_over_noop": ("unary_rps", "noop_unary_rps"),
     "batch_over_raw": ("batch_lifecycles_per_s", "raw_sql_lifecycles_per_s"),
+    "batch_two_servers_over_raw": ("batch_two_servers_lifecycles_per_s", "raw_sql_lifecycles_per_s"),
     "hot_over_spread": ("hot_rps", "spread_rps"),
 }
 

@@ -9,6 +9,7 @@ import itertools
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, cast
@@ -27,8 +28,9 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 class Job:
     """One load. kind: "noop", "unary" (the three calls of a lifecycle) or "batch".
 
-    For noop and unary: `callers` call `targets` in turn, `warmup` and then `seconds` long; the operations of unary go
-    round `budgets` budgets. For batch: one caller sends `count` batches of `size` lifecycles, after `warmup_count` others.
+    `callers` are spread over the `targets`, and the operations of unary, or the batches, over `budgets` budgets. For noop
+    and unary the callers call for `warmup` and then for `seconds`. For batch they send `count` batches of `size` lifecycles
+    in all, after `warmup_count` others.
     """
 
     kind: str
@@ -129,31 +131,35 @@ async def _run_clock(tally: Tally, job: Job) -> float:
     return ended - started
 
 
-async def batches(job: Job, channel: grpc.aio.Channel, metadata: Metadata) -> Load:
+async def batches(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
     """The requests are built before the clock starts: building them is not the server's work, and the SQL has none."""
-    total = job.warmup_count + job.count
-    lives = [workload.batches(workload.operations(job.prefix, batch, job.size)) for batch in range(total)]
+    waiting = [
+        workload.batches(workload.operations(job.prefix, batch, job.size), batch % job.budgets)
+        for batch in range(job.warmup_count + job.count)
+    ]
+    timed = deque(waiting[job.warmup_count :])
     answers: list[hold_pb2.BatchExecuteResponse] = []
     times: list[float] = []
 
-    async def one(waiting: list[list[hold_pb2.BatchExecuteRequest]]) -> None:
+    async def one(lives: deque[list[hold_pb2.BatchExecuteRequest]], channel: grpc.aio.Channel) -> None:
         execute = hold_pb2_grpc.HoldServiceStub(channel).BatchExecute
-        while waiting:
-            for request in waiting.pop(0):
+        while lives:
+            for request in lives.popleft():
                 started = time.perf_counter()
                 answers.append(await execute(request, metadata=metadata))
                 times.append(time.perf_counter() - started)
 
-    async def all_of(waiting: list[list[hold_pb2.BatchExecuteRequest]]) -> None:
-        await asyncio.gather(*(one(waiting) for _ in range(job.callers)))
+    async def together(lives: deque[list[hold_pb2.BatchExecuteRequest]]) -> None:
+        await asyncio.gather(*(one(lives, channels[i % len(channels)]) for i in range(job.callers)))
 
-    await all_of(lives[: job.warmup_count])
+    await together(deque(waiting[: job.warmup_count]))
     times.clear()
     gc.collect()
     gc.disable()
     started = time.perf_counter()
-    await all_of(lives[job.warmup_count :])
+    await together(timed)
     seconds = time.perf_counter() - started
+    gc.enable()
     for answer in answers:
         for result in answer.results:
             if result.WhichOneof("result") == "error":
@@ -176,9 +182,8 @@ async def run(jobs: Sequence[Job]) -> list[Load]:
         for job in jobs:
             metadata = (("authorization", f"Bearer {job.token}"),)
             mine = [channels[target] for target in job.targets]
-            loads.append(
-                await (batches(job, mine[0], metadata) if job.kind == "batch" else window(job, mine, metadata))
-            )
+            load = batches if job.kind == "batch" else window
+            loads.append(await load(job, mine, metadata))
         return loads
     finally:
         for channel in channels.values():

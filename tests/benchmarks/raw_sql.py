@@ -11,6 +11,7 @@ import json
 import secrets
 import time
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -114,11 +115,12 @@ RECEIPT = """
     SELECT %(tenant)s, %(actor)s, %(command)s, o.id, sha256(o.id::bytea), 1, o.id, 'OK', %(state)s, now()
     FROM unnest(%(operations)s::text[]) AS o (id)
     """
-STRIPE = """
+STRIPES_OPENED = """
     INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, authority, available, held, unknown,
                       spent, deficit, expense, payable)
     SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0
     FROM unnest(%(stripes)s::text[]) AS s (book_id)
+    ON CONFLICT DO NOTHING
     """
 STEPS = (("Reserve", "RESERVED", RESERVE), ("BeginDispatch", "DISPATCHING", DISPATCH), ("Resolve", "SETTLED", RESOLVE))
 
@@ -139,7 +141,7 @@ def run(url: str, who: Caller, prefix: str, size: int, count: int, warmup_count:
     ]
     with psycopg.connect(url) as connection:
         connection.adapters.register_dumper(list, ListBinaryDumper)
-        connection.execute(STRIPE, constants | {"stripes": [_stripe(number) for number in range(STRIPES)]})
+        connection.execute(STRIPES_OPENED, constants | {"stripes": [_stripe(number) for number in range(STRIPES)]})
         connection.commit()
         for batch in batches[:warmup_count]:
             _write(connection, batch)
@@ -149,10 +151,11 @@ def run(url: str, who: Caller, prefix: str, size: int, count: int, warmup_count:
         return time.perf_counter() - started
 
 
-def written(url: str) -> dict[str, int]:
-    """How many rows each table has that a lifecycle adds to."""
+def written(url: str, before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """How many rows each table has that a lifecycle adds to; if `before` is given, how many more than then."""
     with psycopg.connect(url) as connection:
-        return {table: _count(connection, table) for table in WRITTEN}
+        counted = {table: _count(connection, table) for table in WRITTEN}
+    return {table: rows - (before or {}).get(table, 0) for table, rows in counted.items()}
 
 
 def _count(connection: Connection, table: str) -> int:

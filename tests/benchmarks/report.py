@@ -13,13 +13,14 @@ UNITS = {
     "unary_over_noop": "",
     "unary_median_ms": "ms: one of the three calls",
     "unary_p99_ms": "ms",
-    "batch_lifecycles_per_s": "lifecycles/s: three BatchExecute",
+    "batch_lifecycles_per_s": "lifecycles/s: one server, one caller",
     "raw_sql_lifecycles_per_s": "lifecycles/s: the same rows by SQL",
     "batch_over_raw": "",
+    "batch_two_servers_lifecycles_per_s": "lifecycles/s: two servers, two callers",
+    "batch_two_servers_over_raw": "",
     "hot_rps": "RPCs/s: one budget, two servers",
     "spread_rps": "RPCs/s: many budgets, two servers",
     "hot_over_spread": "",
-    "server_peak_rss_mb": "MB: the most of any server process is what counts",
 }
 
 
@@ -34,18 +35,19 @@ def machine(postgres_version: str, fsync_ms: float) -> str:
 def method(plan: Plan) -> str:
     return f"""\
 Method
-  {plan.trials} trials of each load, taken in turn. Each starts fresh server processes on a fresh copy of one prepared database
+  {plan.trials} trials. Each starts one fresh server process, and then two, on fresh copies of one prepared database
   ({plan.spread:,} budgets, one price card) on one PostgreSQL server, after a CHECKPOINT. The load is a process of its own
   (grpc.aio, one connection to each server). A lifecycle is Reserve (a METERED quote of a price card, two labels, one budget),
   BeginDispatch, and Resolve (usage in three buckets); each operation has its own ceilings and its own usage.
   Unary: {plan.callers} callers, each waiting for the durable commit of a call before its next; the calls that end within
   {plan.seconds:g} s are counted, after {plan.warmup:g} s of warming up. The empty call goes to the same server process, from
   the same callers, with the same metadata.
-  Batch: one caller; {plan.count} batches of {plan.size} lifecycles after {plan.warmup_count} others, each batch three calls one
-  after the other: reserve, dispatch, settle. Requests are built before the clock starts.
-  SQL: the same rows into the same tables, with their indexes, constraints and triggers, by set-based statements on one
-  connection, without any rule; {plan.size} lifecycles in three transactions of one round trip each; values are made before
-  the clock starts. Both sides must have written equally many rows into each table.
+  Batch: one caller, one budget; {plan.count} batches of {plan.size} lifecycles after {plan.warmup_count} others, each batch three
+  calls one after the other: reserve, dispatch, settle. Requests are built before the clock starts. With two servers there are
+  two callers, and each batch has a budget of its own.
+  SQL: the same rows into the same tables of the same database, with their indexes, constraints and triggers, by set-based
+  statements on one connection, without any rule; {plan.size} lifecycles in three transactions of one round trip each; values
+  are made before the clock starts, when no server runs. Both sides must have written equally many rows into each table.
   Hot and spread: the unary load over two server processes, on one budget or on {plan.spread:,} in turn.
   Memory is the peak of the server process (VmHWM). Mismatches are violations of any law, recomputed from the rows of every
   database that a server wrote to. Figures are medians of the trials with their range; a ratio is taken within each trial."""
@@ -53,13 +55,16 @@ Method
 
 def figures(notes: Notes) -> str:
     found = notes.figures()
-    lines = [f"{'Figures':28}{'median':>10}   range"]
+    lines = [f"{'Figures':38}{'median':>8}   range"]
     for name, unit in UNITS.items():
         figure = found[name]
         digits = 2 if name in RATIOS else 1 if figure.median < 100 else 0
         low, high = f"{figure.low:,.{digits}f}", f"{figure.high:,.{digits}f}"
-        lines.append(f"  {name:26}{figure.median:>10,.{digits}f}   {low + ' … ' + high:20} {unit}".rstrip())
-    lines.append(f"  {'ledger_mismatches':26}{notes.total('mismatches'):>10}")
+        lines.append(f"  {name:36}{figure.median:>8,.{digits}f}   {low + ' … ' + high:20} {unit}".rstrip())
+    lines.append(
+        f"  {'server_peak_rss_mb':36}{notes.highest('server_peak_rss_mb'):>8,.0f}   the most of any server process"
+    )
+    lines.append(f"  {'ledger_mismatches':36}{notes.total('mismatches'):>8}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from ledger.audit.check import check
 from ledger.store.database import Database
 from tests.benchmarks import raw_sql, report, setting
 from tests.benchmarks.__main__ import run
-from tests.benchmarks.figures import Figure, Notes, document
+from tests.benchmarks.figures import RATIOS, Figure, Notes, document
 from tests.benchmarks.load import Job
 from tests.benchmarks.postgres import Databases
 from tests.benchmarks.servers import call, servers
@@ -87,30 +87,25 @@ def test_a_figure_is_the_median_with_its_range() -> None:
     assert Figure.of([3.0, 1.0, 2.0]) == Figure(2.0, 1.0, 3.0)
 
 
-def test_a_ratio_is_taken_within_each_trial() -> None:
+def noted(above: list[float], below: list[float]) -> Notes:
+    """Notes in which every ratio is of these two series."""
     notes = Notes()
-    for name in ("unary_rps", "batch_lifecycles_per_s", "hot_rps"):
-        for value in (10.0, 30.0, 20.0):
+    for name, of in {
+        name: of for pair in RATIOS.values() for name, of in zip(pair, (above, below), strict=True)
+    }.items():
+        for value in of:
             notes.note(name, value)
-    for name in ("noop_unary_rps", "raw_sql_lifecycles_per_s", "spread_rps"):
-        for value in (20.0, 30.0, 80.0):
-            notes.note(name, value)
+    return notes
+
+
+def test_a_ratio_is_taken_within_each_trial() -> None:
     # 10/20, 30/30, 20/80.
-    assert notes.figures()["unary_over_noop"] == Figure(0.5, 0.25, 1.0)
+    assert noted([10.0, 30.0, 20.0], [20.0, 30.0, 80.0]).figures()["unary_over_noop"] == Figure(0.5, 0.25, 1.0)
 
 
 @pytest.mark.parametrize(("values", "shown"), [([4.0, 3.0], 4.0), ([90.0, 120.5], 120.5)])
 def test_memory_is_the_most_of_any_server(values: list[float], shown: float) -> None:
-    notes = Notes()
-    for name in (
-        "unary_rps",
-        "batch_lifecycles_per_s",
-        "hot_rps",
-        "noop_unary_rps",
-        "raw_sql_lifecycles_per_s",
-        "spread_rps",
-    ):
-        notes.note(name, 1.0)
+    notes = noted([1.0], [1.0])
     notes.note("mismatches", 0)
     for value in values:
         notes.note("server_peak_rss_mb", value)

@@ -25,13 +25,13 @@ class Plan:
     warmup: float = 2.0
     seconds: float = 6.0
     size: int = 500
-    count: int = 40
-    warmup_count: int = 6
+    count: int = 30
+    warmup_count: int = 5
     spread: int = 1_000
 
 
 FULL = Plan()
-QUICK = Plan(warmup=0.6, seconds=1.5, count=8, warmup_count=2)
+QUICK = Plan(warmup=0.3, seconds=1.0, count=6, warmup_count=1)
 
 
 class Trials:
@@ -47,57 +47,71 @@ class Trials:
     def run(self) -> Notes:
         for number in range(self._plan.trials):
             print(f"trial {number + 1} of {self._plan.trials} …", file=sys.stderr, flush=True)
-            self._unary()
-            self._batch_and_raw()
-            # Who goes first takes turns, so that a machine that warms up or tires favours neither.
-            for budgets in (1, self._plan.spread) if number % 2 == 0 else (self._plan.spread, 1):
-                self._two_servers(budgets)
+            self._one_server()
+            self._two_servers(number)
         return self.notes
 
-    def _unary(self) -> None:
-        with self._serving(1) as (_, running):
-            noop, unary = call([self._job("noop", running), self._job("unary", running)])
+    def _one_server(self) -> None:
+        plan = self._plan
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                noop, unary = call([self._job("noop", "noop", running), self._job("unary", "unary", running)])
+                before = raw_sql.written(url)
+                (batch,) = call([self._job("batch", "batch", running)])
+                by_service = raw_sql.written(url, before)
+            self._check(url)
+            before = raw_sql.written(url)
+            seconds = raw_sql.run(url, GATEWAY, "sql", plan.size, plan.count, plan.warmup_count)
+            by_sql = raw_sql.written(url, before)
+        if by_service != by_sql:
+            raise RuntimeError(f"the service wrote {by_service}, the SQL {by_sql}: they cannot be compared")
         self.notes.note("noop_unary_rps", noop.rate)
         self.notes.note("unary_rps", unary.rate)
         self.notes.note("unary_median_ms", unary.median_ms)
         self.notes.note("unary_p99_ms", unary.p99_ms)
-
-    def _batch_and_raw(self) -> None:
-        plan = self._plan
-        with self._serving(1) as (url, running):
-            (batch,) = call([self._job("batch", running)])
-            by_service = raw_sql.written(url)
-        with self._databases.copy(TEMPLATE) as url:
-            seconds = raw_sql.run(url, GATEWAY, "batch", plan.size, plan.count, plan.warmup_count)
-            by_sql = raw_sql.written(url)
-        if by_service != by_sql:
-            raise RuntimeError(f"the service wrote {by_service}, the SQL {by_sql}: they cannot be compared")
         self.notes.note("batch_lifecycles_per_s", batch.rate)
         self.notes.note("raw_sql_lifecycles_per_s", plan.count * plan.size / seconds)
 
-    def _two_servers(self, budgets: int) -> None:
-        with self._serving(2) as (_, running):
-            (load,) = call([self._job("unary", running, budgets)])
-        self.notes.note("hot_rps" if budgets == 1 else "spread_rps", load.rate)
+    def _two_servers(self, number: int) -> None:
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 2) as running:
+                jobs = {
+                    "hot_rps": self._job("unary", "hot", running),
+                    "spread_rps": self._job("unary", "spread", running, budgets=self._plan.spread),
+                }
+                # Who goes first takes turns, so that a machine that warms up or tires favours neither.
+                names = list(jobs)[:: 1 if number % 2 == 0 else -1]
+                last = self._job("batch", "batch", running, budgets=self._plan.spread)
+                *loads, batch = call([*(jobs[name] for name in names), last])
+            self._check(url)
+        for name, load in zip(names, loads, strict=True):
+            self.notes.note(name, load.rate)
+        self.notes.note("batch_two_servers_lifecycles_per_s", batch.rate)
 
     @contextmanager
-    def _serving(self, count: int) -> Iterator[tuple[str, list[Server]]]:
-        """Fresh servers on a fresh database; their memory is noted and the books are checked when the load is over."""
-        with self._databases.copy(TEMPLATE) as url:
-            with servers(url, self._tokens_file, count) as running:
-                yield url, running
-                for server in running:
-                    self.notes.note("server_peak_rss_mb", server.peak_rss_mb())
-            self.notes.note("mismatches", _mismatches(url))
+    def _serving(self, url: str, count: int) -> Iterator[list[Server]]:
+        """Fresh servers on a database; their memory is noted when the loads are over."""
+        with servers(url, self._tokens_file, count) as running:
+            yield running
+            for server in running:
+                self.notes.note("server_peak_rss_mb", server.peak_rss_mb())
 
-    def _job(self, kind: str, running: list[Server], budgets: int = 1) -> Job:
+    def _check(self, url: str) -> None:
+        """Notes how many things in the books violate a law: each law is recomputed from the rows."""
+        database = Database(url, pool_size=1)
+        try:
+            self.notes.note("mismatches", sum(result.violations for result in check(database)))
+        finally:
+            database.close()
+
+    def _job(self, kind: str, prefix: str, running: list[Server], budgets: int = 1) -> Job:
         plan = self._plan
         return Job(
             kind,
             tuple(server.target for server in running),
             self._token,
-            kind,
-            callers=plan.callers,
+            prefix,
+            callers=len(running) if kind == "batch" else plan.callers,
             warmup=plan.warmup,
             seconds=plan.seconds,
             budgets=budgets,
@@ -105,12 +119,3 @@ class Trials:
             count=plan.count,
             warmup_count=plan.warmup_count,
         )
-
-
-def _mismatches(url: str) -> int:
-    """How many things in the books violate a law: each law is recomputed from the rows."""
-    database = Database(url, pool_size=1)
-    try:
-        return sum(result.violations for result in check(database))
-    finally:
-        database.close()

@@ -99,11 +99,11 @@ def operation_id(prefix: str, number: int) -> str:
     return f"{prefix}-{number:08d}"
 
 
-def batches(operations: dict[int, str]) -> list[hold_pb2.BatchExecuteRequest]:
-    """The three calls that take operations, all of budget 0, through their lives."""
+def batches(operations: dict[int, str], budget: int = 0) -> list[hold_pb2.BatchExecuteRequest]:
+    """The three calls that take operations, all of one budget, through their lives."""
     command = hold_pb2.Command
     steps = (
-        [command(reserve=reserve(number, name, 0)) for number, name in operations.items()],
+        [command(reserve=reserve(number, name, budget)) for number, name in operations.items()],
         [command(begin_dispatch=begin_dispatch(name)) for name in operations.values()],
         [command(resolve=resolve(number, name)) for number, name in operations.items()],
     )
