@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.domain.cards import GROUP_OF_BUCKET
 from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.money import may_be_most_of, plain, total
-from ledger.domain.quotes import GROUP_OF_BUCKET, QuoteKind
+from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
 from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 
@@ -49,7 +50,7 @@ def price_fault(stored: StoredResolution | Unreadable) -> str | None:
     if stored.body is None:
         return f"{_name(stored)} has no evidence to be priced from"
     try:
-        amount = reprice(stored.hold.quote, stored.card, stored.body)
+        amount = reprice(stored.hold.quote, stored.card, stored.body, stored.hold.dispatched_at)
     except (LookupError, ValueError, TypeError, ArithmeticError):
         return f"{_name(stored)} cannot be priced from its card and its evidence"
     if amount != stored.amount:

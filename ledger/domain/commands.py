@@ -11,9 +11,10 @@ from decimal import Decimal
 from typing import Any, ClassVar, TypeAlias
 
 from ledger.domain.canonical import digest
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import Caller
 from ledger.domain.money import plain
-from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 
 FINGERPRINT_VERSION = 1
 

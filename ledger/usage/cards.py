@@ -21,7 +21,7 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from ledger.domain.quotes import STANDARD_TIER, PriceCard, Rate
+from ledger.domain.cards import STANDARD_TIER, PriceCard, Rate
 from ledger.usage.catalogue import exact_price
 
 Prices: TypeAlias = Mapping[str, Decimal | TieredPrices]

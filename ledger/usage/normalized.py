@@ -10,7 +10,7 @@ from typing import Any
 from genai_prices.data import providers
 from genai_prices.types import Usage
 
-from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY
+from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.usage.shapes import FLAVORS, Count, Object, Shape, at
 
 _NAME = re.compile(r"[!-~]{1,256}", re.ASCII)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ledger.domain.quotes import STANDARD_TIER
+from ledger.domain.cards import STANDARD_TIER
 
 Object = Mapping[str, Any]
 

@@ -73,4 +73,4 @@ def _check_hold(world: "World", hold: Hold) -> None:
     if hold.state is HoldState.SETTLED:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
         assert [e.status for e in accepted] == ["ACCEPTED"]
-        assert reprice(hold.quote, card, body) == hold.settled
+        assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled

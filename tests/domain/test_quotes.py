@@ -8,20 +8,10 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.evidence import price
+from ledger.domain.cards import GROUP_OF_BUCKET, GROUPS, INPUT_GROUP, STANDARD_TIER, PriceCard, Rate
 from ledger.domain.money import ZERO, fits, plain, total
-from ledger.domain.quotes import (
-    GROUP_OF_BUCKET,
-    GROUPS,
-    INPUT_GROUP,
-    STANDARD_TIER,
-    PriceCard,
-    Quote,
-    QuoteKind,
-    QuoteSpec,
-    Rate,
-    quote,
-)
+from ledger.domain.pricing import price
+from ledger.domain.quotes import Quote, QuoteKind, QuoteSpec, quote
 from ledger.domain.refusals import Reason, Refusal
 
 NOW = datetime(2025, 3, 1, 10, tzinfo=UTC)

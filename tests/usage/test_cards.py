@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ledger.domain.cards import PriceCard
 from ledger.domain.money import plain
-from ledger.domain.quotes import PriceCard
 from ledger.usage.cards import price_card
 from ledger.usage.catalogue import CatalogueError, installed_catalogue, read_catalogue
 

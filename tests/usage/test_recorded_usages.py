@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger.domain.evidence import price
+from ledger.domain.cards import GROUP_OF_BUCKET, STANDARD_TIER
 from ledger.domain.money import ZERO
-from ledger.domain.quotes import GROUP_OF_BUCKET, STANDARD_TIER
+from ledger.domain.pricing import price
 from ledger.usage import normalize
 from ledger.usage.cards import price_card
 from ledger.usage.catalogue import read_catalogue

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import Account, Book, Budget, Entry, EntryKind, Posting
 from ledger.domain.money import plain
-from ledger.domain.quotes import PriceCard
 from ledger.service.translate.answers import write_money, write_time
 from ledger.v1 import budget_pb2, journal_pb2, price_pb2
 

@@ -1,8 +1,8 @@
 """Requests about budgets and price cards, to commands."""
 
+from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY, STANDARD_TIER, PriceCard, Rate
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
 from ledger.domain.model import Caller
-from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY, STANDARD_TIER, PriceCard, Rate
 from ledger.service.translate.fields import (
     InvalidField,
     amount,

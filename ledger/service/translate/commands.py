@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER
 from ledger.domain.commands import (
     BeginDispatch,
     Dispatch,
@@ -15,7 +16,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
-from ledger.domain.quotes import GROUPS, MAX_QUANTITY, STANDARD_TIER, QuoteKind, QuoteSpec
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.domain.refusals import Refusal
 from ledger.service.access import HOLDS, denied
 from ledger.service.translate.evidence import no_cost_proof, usage
