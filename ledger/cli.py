@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token.
+"""The command line: serve, migrate, check, demo, token, price.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -23,6 +23,8 @@ from ledger.audit.check import LawResult, check
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
+from ledger.prices import pricing
+from ledger.prices.files import UnfitFile
 from ledger.reconcile.expiry import Expiry
 from ledger.service import tokens
 from ledger.service.server import Worker, serve
@@ -105,7 +107,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(arguments)
     except KeyboardInterrupt:
         return 130
-    except (SettingsError, tokens.TokensError, PostgresUnavailable, UnfitDatabase, FutureSchema, OSError) as error:
+    except (
+        SettingsError,
+        tokens.TokensError,
+        PostgresUnavailable,
+        UnfitDatabase,
+        FutureSchema,
+        UnfitFile,
+        OSError,
+    ) as error:
         return _cannot(str(error))
     except sqlalchemy.exc.DBAPIError as error:
         return _cannot(f"The database refuses or cannot be reached: {str(error.orig).strip()}\nCheck DATABASE_URL.")
@@ -148,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     making = command("token", _token, "Make a bearer token for a caller.", CALLERS_EPILOG, database=False)
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
+    pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):

@@ -1,4 +1,7 @@
-"""The price catalogue of genai-prices: the installed one, or its JSON form. Rates stay exact decimals, read as text."""
+"""The catalogue of genai-prices: the installed one, or its JSON form. Rates stay exact decimals, read as text.
+
+With the prices come the extractors: how the usage of each API of a provider is read.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,6 +11,7 @@ from typing import Any, TypeAlias
 
 from genai_prices.data import providers
 from genai_prices.types import (
+    ArrayMatch,
     ClauseOr,
     ConditionalPrice,
     MatchLogic,
@@ -19,6 +23,8 @@ from genai_prices.types import (
     Tier,
     TieredPrices,
     TimeOfDateConstraint,
+    UsageExtractor,
+    UsageExtractorMapping,
 )
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,6 +56,8 @@ def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
                 id=entry["id"],
                 name=entry["name"],
                 api_pattern=entry["api_pattern"],
+                extractors=[_extractor(e, f"{entry['id']}/extractors") for e in entry.get("extractors") or ()],
+                fallback_model_providers=entry.get("fallback_model_providers"),
                 models=[_model(model, f"{entry['id']}/{model['id']}") for model in entry["models"]],
             )
             for entry in document
@@ -59,6 +67,24 @@ def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
         raise
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CatalogueError(f"the catalogue is not in the form of genai-prices: {error!r}") from error
+
+
+def _extractor(entry: Mapping[str, Any], path: str) -> UsageExtractor:
+    return UsageExtractor(
+        root=_path(entry["root"], path),
+        mappings=[UsageExtractorMapping(_path(m["path"], path), m["dest"], m["required"]) for m in entry["mappings"]],
+        api_flavor=entry["api_flavor"],
+        model_path=_path(entry.get("model_path", "model"), path),
+    )
+
+
+def _path(steps: str | list[Any], path: str) -> str | list[str | ArrayMatch]:
+    if isinstance(steps, str):
+        return steps
+    return [
+        step if isinstance(step, str) else ArrayMatch(step["type"], step["field"], _matching(step["match"], path))
+        for step in steps
+    ]
 
 
 def _model(entry: Mapping[str, Any], path: str) -> ModelInfo:
