@@ -115,7 +115,8 @@ def _metered(
         return ZERO, (), usage.defects
     if tier not in quote.service_tiers:
         return ZERO, (), (f"served tier {tier} is not in the quote",)
-    if card is None:
+    there = _prices(quote, card)
+    if there is None:
         return ZERO, (), (f"price card {quote.card_id} version {quote.card_version} is missing",)
     buckets = dict(usage.buckets)
     quoted = {line.group for line in quote.lines}
@@ -125,14 +126,16 @@ def _metered(
     if "requests" in quoted:
         # Whatever a provider reports of tokens, the request itself was one.
         buckets.setdefault("requests", 1)
-    there = card.in_region(quote.region)
-    if there is None:
-        return ZERO, (), (f"price card {quote.card_id} has no prices for region {quote.region}",)
     lines, reasons = price(there, buckets, tier, at)
     amount = total(line.amount for line in lines)
     if not fits(amount):
         reasons += ("the amount is above what the ledger can hold",)
     return amount, lines, reasons
+
+
+def _prices(quote: Quote, card: PriceCard | None) -> PriceCard | None:
+    """What the pinned card says in the quote's region, which it has if it is the card that the quote was made from."""
+    return None if card is None else card.in_region(quote.region)
 
 
 def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
@@ -202,13 +205,11 @@ def reprice(
         return Decimal(body["charged"][0])
     if "buckets" not in body:
         return ZERO
-    if card is None:
+    there = _prices(quote, card)
+    if there is None:
         raise ValueError(f"price card {quote.card_id} version {quote.card_version} is missing")
     buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
-    there = card.in_region(quote.region)
-    if there is None:
-        raise ValueError(f"price card {quote.card_id} has no prices for region {quote.region}")
     lines, _ = price(there, buckets, priced_tier(quote, body["tier"]), dispatched_at)
     return total(line.amount for line in lines)
