@@ -95,6 +95,8 @@ class Reserve(_OnHold):
         else:
             quoted += [q.card_id, str(q.card_version), q.service_tier, q.region, q.api_flavor]
             quoted += [[group, str(ceiling)] for group, ceiling in q.ceilings]
+            if q.choices != 1:
+                quoted.append(str(q.choices))
         return {
             "operation": self.operation_id,
             "budgets": self.budget_ids,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.domain.cards import GROUP_OF_BUCKET, GROUPS, PriceCard, Rate, covers, minutes
+from ledger.domain.explain import explain
 from ledger.domain.money import ZERO, total
 from ledger.domain.pricing import price
 from ledger.domain.quotes import Quote, QuoteKind, QuoteSpec, quote
@@ -210,3 +211,34 @@ def test_what_a_card_says_beyond_the_simple_is_in_its_document_and_digest() -> N
         assert PriceCard.from_document("t", "c", 1, other.to_document()) == other
         digests.add(other.digest)
     assert len(digests) == 4
+
+
+def test_an_explanation_names_the_rate_and_where_the_ceiling_comes_from() -> None:
+    made = card(
+        rate("input_tokens", "1"),
+        rate("cache_write_tokens", "3", above=100),
+        rate("output_tokens", "2", marginal=True),
+        rate("output_tokens", "4", marginal=True, above=50, window="22:00-06:00"),
+        rate("web_searches", "9"),
+    )
+    spec = QuoteSpec(QuoteKind.METERED, ZERO, "c", ceilings=(("input_tokens", 101), ("output_tokens", 20_000)))
+    found = quote(spec, made, NOON)
+    assert isinstance(found, Quote)
+    assert explain(spec, made, found) == (
+        "input_tokens: 101 (as asked) at 3 for 1000000, the price of cache_write_tokens in tier standard beyond 100 tokens of "
+        "prompt: 0.000303 USD",
+        "output_tokens: 10000 (the model's own limit, lowered from 20000) at 4 for 1000000, the price of output_tokens in tier "
+        "standard beyond 50 of them from 22:00-06:00 UTC: 0.04 USD",
+        "web_searches: 0 (not asked for) at 9 for 1000000, the price of web_searches in tier standard: 0 USD",
+    )
+    unbounded = quote(QuoteSpec(QuoteKind.METERED, ZERO, "c"), made, NOON)
+    assert isinstance(unbounded, Quote)
+    first = explain(QuoteSpec(QuoteKind.METERED, ZERO, "c"), made, unbounded)[0]
+    assert first.startswith("input_tokens: 10000 (the model's own limit) at 3")
+
+
+def test_a_fixed_quote_is_as_it_was_given() -> None:
+    spec = QuoteSpec(QuoteKind.FIXED, ZERO, amount=Decimal("2.50"), currency="EUR", provider="psp", reason="agreed")
+    found = quote(spec, None, NOON)
+    assert isinstance(found, Quote)
+    assert explain(spec, None, found) == ("2.5 EUR as given: agreed",)

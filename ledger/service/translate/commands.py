@@ -43,6 +43,8 @@ LEAST_SPAN = timedelta(seconds=1)
 MOST_SPAN = timedelta(hours=24)
 _GROUPS = frozenset(GROUPS)
 
+MAX_CHOICES = 1000
+
 
 def reserve(request: pb.ReserveRequest, caller: Caller) -> Reserve:
     budget_ids = tuple(request.budget_ids)
@@ -59,7 +61,7 @@ def reserve(request: pb.ReserveRequest, caller: Caller) -> Reserve:
         identifier(request.idempotency_key, "idempotency_key"),
         identifier(request.operation_id, "operation_id"),
         budget_ids,
-        _quote(request.quote),
+        quote_spec(request.quote),
         duration(request.ttl, "ttl", LEAST_SPAN, MOST_SPAN) if request.HasField("ttl") else DEFAULT_SPAN,
         labels(request.labels),
         optional_identifier(request.exclusive_key, "exclusive_key"),
@@ -151,7 +153,7 @@ def _dispatch(message: pb.Dispatch) -> Dispatch:
     )
 
 
-def _quote(message: pb.QuoteSpec) -> QuoteSpec:
+def quote_spec(message: pb.QuoteSpec) -> QuoteSpec:
     kind = message.WhichOneof("kind")
     tolerance = amount(message.tolerance, "quote.tolerance") if message.tolerance else ZERO
     if kind == "metered":
@@ -166,6 +168,7 @@ def _quote(message: pb.QuoteSpec) -> QuoteSpec:
             region=empty_or_identifier(metered.region, "quote.metered.region"),
             api_flavor=empty_or_identifier(metered.api_flavor, "quote.metered.api_flavor"),
             ceilings=_ceilings(metered),
+            choices=number(metered.choices, "quote.metered.choices", 0, MAX_CHOICES) or 1,
         )
     if kind == "fixed":
         fixed = message.fixed
