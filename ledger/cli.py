@@ -23,8 +23,9 @@ from ledger.audit.check import LawResult, check
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
-from ledger.prices import pricing
+from ledger.prices import importing, pricing
 from ledger.prices.files import UnfitFile
+from ledger.prices.importing import CannotImport
 from ledger.reconcile.expiry import Expiry
 from ledger.service import tokens
 from ledger.service.server import Worker, serve
@@ -95,6 +96,18 @@ examples:
 """
 
 
+# Their messages say what to do.
+_IMPOSSIBLE = (
+    SettingsError,
+    tokens.TokensError,
+    PostgresUnavailable,
+    UnfitDatabase,
+    FutureSchema,
+    UnfitFile,
+    CannotImport,
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command, and gives the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -107,15 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(arguments)
     except KeyboardInterrupt:
         return 130
-    except (
-        SettingsError,
-        tokens.TokensError,
-        PostgresUnavailable,
-        UnfitDatabase,
-        FutureSchema,
-        UnfitFile,
-        OSError,
-    ) as error:
+    except (*_IMPOSSIBLE, OSError) as error:
         return _cannot(str(error))
     except sqlalchemy.exc.DBAPIError as error:
         return _cannot(f"The database refuses or cannot be reached: {str(error.orig).strip()}\nCheck DATABASE_URL.")
@@ -159,6 +164,14 @@ def _parser() -> argparse.ArgumentParser:
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
     pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
+    prices = commands.add_parser("prices", help="Put the prices of a catalogue into the ledger.")
+    acting = prices.add_subparsers(required=True, metavar="ACTION")
+    bringing = _with_examples(
+        acting.add_parser, importing.DESCRIPTION, importing.EPILOG, name="import", help=importing.DESCRIPTION
+    )
+    bringing.set_defaults(run=importing.run)
+    bringing.add_argument("--json", action="store_true", help="print the result as JSON")
+    importing.add_arguments(bringing)
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.usage.catalogue import Catalogue, CatalogueError, read_catalogue
+from ledger.usage.litellm import read_litellm
 
 
 class UnfitFile(ValueError):
@@ -17,6 +18,14 @@ def catalogue(path: Path) -> Catalogue:
     """A catalogue in the JSON form of genai-prices. Raises UnfitFile, OSError."""
     try:
         return read_catalogue(path.read_text())
+    except (CatalogueError, UnicodeDecodeError) as error:
+        raise UnfitFile(f"{path}: {error}") from error
+
+
+def price_map(path: Path) -> Mapping[str, Any]:
+    """The price map of LiteLLM. Raises UnfitFile, OSError."""
+    try:
+        return read_litellm(path.read_text())
     except (CatalogueError, UnicodeDecodeError) as error:
         raise UnfitFile(f"{path}: {error}") from error
 

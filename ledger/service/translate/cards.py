@@ -37,7 +37,7 @@ def read_card(message: price_pb2.PriceCard, tenant: str) -> PriceCard:
     """The card of a request. Raises InvalidField."""
     if message.version or message.digest:
         raise InvalidField("version" if message.version else "digest", "is given by the server: leave it out")
-    aliases = tuple(_alias(alias) for alias in message.aliases)
+    aliases = tuple(read_alias(alias) for alias in message.aliases)
     if len(aliases) > MAX_ALIASES or len(set(aliases)) != len(aliases):
         raise InvalidField("aliases", f"must be at most {MAX_ALIASES}, each once")
     if not 1 <= len(message.rates) <= MAX_RATES:
@@ -98,7 +98,8 @@ def write_card(message: price_pb2.PriceCard, card: PriceCard) -> None:
         message.region_multipliers[region] = plain(factor)
 
 
-def _alias(alias: str) -> str:
+def read_alias(alias: str) -> str:
+    """An alias of a request. Raises InvalidField."""
     if not alias.strip("*"):
         raise InvalidField("aliases", "must name something: * alone stands for any text")
     identifier(alias.replace("*", "x"), "aliases")
