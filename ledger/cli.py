@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token, price.
+"""The command line: serve, migrate, check, demo, token, price, quote, prices.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -23,9 +23,9 @@ from ledger.audit.check import LawResult, check
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
-from ledger.prices import importing, pricing
+from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
-from ledger.prices.importing import CannotImport
+from ledger.prices.ledgers import CannotReach
 from ledger.reconcile.expiry import Expiry
 from ledger.service import tokens
 from ledger.service.server import Worker, serve
@@ -104,7 +104,7 @@ _IMPOSSIBLE = (
     UnfitDatabase,
     FutureSchema,
     UnfitFile,
-    CannotImport,
+    CannotReach,
 )
 
 
@@ -164,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
     pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
+    quoting.add_arguments(command("quote", quoting.run, quoting.DESCRIPTION, quoting.EPILOG, database=False))
     prices = commands.add_parser("prices", help="Put the prices of a catalogue into the ledger.")
     acting = prices.add_subparsers(required=True, metavar="ACTION")
     bringing = _with_examples(

@@ -4,16 +4,14 @@ import argparse
 import asyncio
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import grpc.aio
-
-from ledger.client.connection import Client, connect
+from ledger.client import Client
 from ledger.domain.cards import PriceCard
 from ledger.prices import files
+from ledger.prices.ledgers import TOKEN_VARIABLE, CannotReach, calling
 from ledger.prices.pricing import moment
 from ledger.prices.report import Standing, Taken, lines, report
 from ledger.service.translate.cards import read_alias, read_card, write_card
@@ -22,7 +20,6 @@ from ledger.usage.imports import Entry, genai_entries, sane
 from ledger.usage.litellm import litellm_entries
 from ledger.v1 import price_pb2
 
-TOKEN_VARIABLE = "SPEND_LEDGER_TOKEN"  # noqa: S105 - the name of the variable
 AT_ONCE = 32
 PAGE = 1000
 DESCRIPTION = "Put the prices of a catalogue into the ledger."
@@ -41,10 +38,6 @@ examples:
   spend-ledger prices import --format genai-prices data.json \\
       --server 127.0.0.1:50051 --json | jq .counts
 """
-
-
-class CannotImport(RuntimeError):
-    """The cards cannot be put; the message says what to do."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.server is not None:
         standing = asyncio.run(_compared(arguments.server, taken, put=not arguments.dry_run))
     elif not arguments.dry_run:
-        raise CannotImport("--server says which ledger to put the cards into; --dry-run needs none.")
+        raise CannotReach("--server says which ledger to put the cards into; --dry-run needs none.")
     found = report(taken, standing, compared=arguments.server is not None)
     print(json.dumps(found) if arguments.json else "\n".join(lines(found)))
     return 0
@@ -110,19 +103,11 @@ def _fit(entry: Entry) -> Entry:
 
 async def _compared(server: str, taken: Sequence[Taken], *, put: bool) -> Standing:
     """The cards that stood before; and unless it is a dry run, those that differ were put."""
-    token = os.environ.get(TOKEN_VARIABLE, "")
-    if not token:
-        raise CannotImport(f"Set {TOKEN_VARIABLE} to the token of a caller with role finance or admin.")
-    try:
-        async with connect(server, token) as client:
-            standing = await _standing(client)
-            if put:
-                await _put(
-                    client, [t.entry.card for t in taken if t.entry.card is not None and not t.same_as], standing
-                )
-            return standing
-    except grpc.aio.AioRpcError as error:
-        raise CannotImport(f"The ledger at {server} answers {error.code().name}: {error.details()}") from error
+    async with calling(server) as client:
+        standing = await _standing(client)
+        if put:
+            await _put(client, [t.entry.card for t in taken if t.entry.card is not None and not t.same_as], standing)
+        return standing
 
 
 async def _standing(client: Client) -> Standing:
