@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 PREFIX = "SPEND_LEDGER_"
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 
-Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class SettingsError(ValueError):
@@ -51,7 +53,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="debug, info, warning or error"
     )
-    max_message_bytes: Count = Field(default=16 * 1024 * 1024, description="the largest message")
+    # What gRPC takes everywhere; it holds a batch of 1,000 commands of 4 KiB.
+    max_message_bytes: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
+        default=4 * 1024 * 1024, description="the largest message"
+    )
     max_concurrent_rpcs: Count = Field(default=2_000, description="calls at a time; what is above is THROTTLED")
     max_queue: Count = Field(default=10_000, description="commands that wait; what is above is THROTTLED")
     max_batch: Count = Field(default=500, description="commands of one database transaction")
@@ -63,7 +68,7 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and value.get_secret_value().partition("://")[0] not in SCHEMES:
+        if value is not None and not _leads_to_postgresql(value.get_secret_value()):
             raise ValueError("must be a URL such as postgresql://user@host:5432/ledger")
         return value
 
@@ -80,6 +85,15 @@ class Settings(BaseSettings):
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError(f"{PREFIX}TLS_CERTIFICATE and {PREFIX}TLS_KEY go together: set both or neither")
         return self
+
+
+def _leads_to_postgresql(url: str) -> bool:
+    """Whether the URL can be read. What cannot is not repeated by anybody: it may hold a password."""
+    try:
+        url.encode()
+        return make_url(url).drivername in SCHEMES
+    except (ValueError, ArgumentError):
+        return False
 
 
 def load(**given: Any) -> Settings:

@@ -174,7 +174,7 @@ class Ledger:
         return self.one(Resolve(self.caller(), self.key(), operation, usage))
 
     def no_cost(self, operation: str) -> Outcome:
-        proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED")
+        proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED", nonce="nonce-" + operation)
         return self.one(Resolve(self.caller(), self.key(), operation, proof))
 
 

@@ -64,7 +64,12 @@ def test_our_own_name_wins_over_the_common_one(monkeypatch: pytest.MonkeyPatch) 
         ("SPEND_LEDGER_LOG_LEVEL", "loud", "'debug'"),
         ("SPEND_LEDGER_DATABASE_URL", "mysql://me:hunter2@db/ledger", "postgresql://user@host"),
         ("DATABASE_URL", "hunter2", "postgresql://user@host"),
+        ("DATABASE_URL", "postgresql://me:hunter2@db:port/ledger", "postgresql://user@host"),
+        ("DATABASE_URL", "postgresql://me:hunter2@db/led\udcffger", "postgresql://user@host"),
         ("SPEND_LEDGER_SWEEP_SECONDS", "0", "greater than 0"),
+        ("SPEND_LEDGER_DRAIN_SECONDS", "inf", "less than or equal to 86400"),
+        ("SPEND_LEDGER_MAX_MESSAGE_BYTES", "999999999999", "less than or equal to 2147483647"),
+        ("SPEND_LEDGER_MAX_QUEUE", "9" * 30, "less than or equal to 1000000"),
     ],
 )
 def test_a_bad_value_names_its_variable_and_is_not_repeated(

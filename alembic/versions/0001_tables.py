@@ -89,6 +89,7 @@ STATEMENTS = (
         dispatched_at timestamptz,
         lease_expires_at timestamptz,
         inferred boolean NOT NULL,
+        execution_seen boolean NOT NULL,
         provider_receipt text COLLATE "C",
         revision integer NOT NULL,
         resolution_kind text COLLATE "C",

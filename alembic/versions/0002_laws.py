@@ -121,6 +121,12 @@ ROW_LAWS = {
         "NEW.attempt < OLD.attempt OR NEW.generation < OLD.generation OR OLD.inferred AND NOT NEW.inferred",
         "The attempts and generations of a hold only grow, and an inferred attempt stays inferred.",
     ),
+    "hold_execution": (
+        "hold",
+        "UPDATE",
+        "OLD.execution_seen AND NOT NEW.execution_seen",
+        "Evidence that the call of a hold was executed is never forgotten.",
+    ),
     "hold_resolution": (
         "hold",
         "UPDATE",

@@ -85,11 +85,12 @@ class Gateway:
 
     async def call(self, call: Call) -> tuple[Seen, hold_pb2.Hold]:
         """Makes a call: what was seen of it, and its hold afterwards. Raises grpc.aio.AioRpcError if the ledger refuses."""
-        reserved = await self.ledger.holds.Reserve(self.reservation(call))
+        reservation = self.reservation(call)
+        reserved = await self.ledger.holds.Reserve(reservation)
         if not reserved.may_send:
             return Unknown("another process was given the permission to send"), reserved.hold
         seen = await send(self.session, call)
-        return seen, await self.report(call, seen)
+        return seen, await self.report(call, seen, reservation.dispatch.nonce)
 
     def reservation(self, call: Call) -> hold_pb2.ReserveRequest:
         """The request that sets the money aside and asks for the permission to send."""
@@ -108,8 +109,12 @@ class Gateway:
             dispatch=hold_pb2.Dispatch(nonce=secrets.token_hex(16), executor=ADAPTER),
         )
 
-    async def report(self, call: Call, seen: Seen) -> hold_pb2.Hold:
-        """Tells the ledger what was seen, and gives the hold as it is then."""
+    async def report(self, call: Call, seen: Seen, nonce: str = "") -> hold_pb2.Hold:
+        """Tells the ledger what was seen, and gives the hold as it is then.
+
+        The nonce of the attempt shows that this process is the one that would have sent: without it nobody is believed that
+        nothing was.
+        """
         if isinstance(seen, Unknown):
             marked = await self.ledger.holds.MarkOutcomeUnknown(
                 hold_pb2.MarkOutcomeUnknownRequest(
@@ -126,7 +131,7 @@ class Gateway:
             source = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE
             request.usage.CopyFrom(usage_evidence(call.flavor, seen.document, seen.provider_receipt, source))
         elif isinstance(seen, NeverSent):
-            request.no_cost.CopyFrom(_proof(kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=seen.cause))
+            request.no_cost.CopyFrom(_proof(kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=seen.cause, nonce=nonce))
         else:
             request.no_cost.CopyFrom(
                 _proof(

@@ -14,6 +14,7 @@ from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budgets import create_budget, grant_budget, put_price_card
 from ledger.domain.commands import (
     FINGERPRINT_VERSION,
+    FINGERPRINTS,
     BeginDispatch,
     Command,
     CreateBudget,
@@ -98,7 +99,18 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
 
 def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     """The answer to a key that was used before: the resource as it is now, or the refusal that was remembered."""
-    if receipt.fingerprint != command.fingerprint:
+    fingerprint = FINGERPRINTS.get(receipt.fingerprint_version)
+    if fingerprint is None:
+        return refuse(
+            Reason.UNKNOWN_WRITE_OUTCOME,
+            f"The key {command.key!r} was used by a newer version of the service, and this one cannot tell for which request:"
+            " ask again with the same key, at a server of the newer version.",
+            idempotency_key=command.key,
+            resource=receipt.resource,
+            fingerprint_version=str(receipt.fingerprint_version),
+            recovery_action="retry_same_key",
+        )
+    if receipt.fingerprint != fingerprint(command):
         return refuse(
             Reason.IDEMPOTENCY_MISMATCH,
             f"The key {command.key!r} was used for another {command.NAME}; a new intent needs a new key.",

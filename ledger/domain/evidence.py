@@ -141,21 +141,28 @@ def _prices(quote: Quote, card: PriceCard | None) -> PriceCard | None:
 def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
     """Holds a no-cost proof against the hold and the policy. An absent record is not a proof, and neither is a failure."""
     reasons: list[str] = []
-    if hold.provider_receipt is not None and hold.state not in TERMINAL:
+    is_open = hold.state not in TERMINAL
+    trusted = caller.role is Role.FINANCE
+    if hold.provider_receipt is not None and is_open:
         reasons.append(f"the provider accepted the call: receipt {hold.provider_receipt}")
+    if hold.state is HoldState.OUTCOME_UNKNOWN and not trusted:
+        # A gateway may have sent again since: the refusal of a resend says nothing of the first call.
+        reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
     if proof.kind == "REJECTED_BEFORE_EXECUTION":
         if proof.provider_status not in REJECTING_STATUSES:
             reasons.append(f"status {proof.provider_status} does not say that the provider did not execute the call")
         if not proof.provider_request_id:
             reasons.append("the provider's request id is absent")
         return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
-    if caller.role is not Role.FINANCE:
-        if hold.state is HoldState.OUTCOME_UNKNOWN:
-            reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
-        elif hold.inferred:
-            reasons.append(f"{proof.kind} against evidence that the call was made needs a finance actor")
-        elif hold.dispatcher != caller.actor:
-            reasons.append(f"{proof.kind} can be said only by the actor that began the attempt, {hold.dispatcher}")
+    if hold.execution_seen and is_open:
+        reasons.append(
+            f"{proof.kind} is ruled out by the usage that was reported; usage of zero is what can still free the hold"
+        )
+    if not trusted and hold.state is not HoldState.OUTCOME_UNKNOWN and proof.nonce_hash != hold.nonce_hash:
+        reasons.append(
+            f"{proof.kind} needs the nonce of the attempt: file it from the process that was given the permission to send,"
+            " or through finance"
+        )
     if proof.kind == "NEVER_SENT" and not proof.cause:
         reasons.append("the cause is absent")
     return Appraisal(

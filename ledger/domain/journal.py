@@ -41,8 +41,14 @@ class OpenBook:
         return None if self.book.floor is None else self.balances[AVAILABLE] - self.book.floor
 
     def can_hold(self, amount: Decimal) -> bool:
-        """Whether every balance stays within what NUMERIC(38,18) holds if so much more is moved."""
-        return all(fits(abs(balance) + amount) for balance in self.balances.values())
+        """Whether every balance stays within what NUMERIC(38,18) holds if so much more is moved.
+
+        What is held may become unknown, and either may become spent: each of them may come to be the sum of the three.
+        """
+        b = self.balances
+        used = b[HELD] + b[UNKNOWN] + b[SPENT]
+        most = max(used, b[AUTHORITY], abs(b[AVAILABLE]), b[DEFICIT], b[EXPENSE], b[PAYABLE])
+        return fits(most + amount)
 
     def closed(self) -> Book:
         """The book as it is to be written."""
@@ -93,6 +99,11 @@ class Journal:
         """The working copy of a loaded book."""
         opened = self._open.get((tenant, book_id))
         return opened if opened is not None else self.open(self._loaded.books[(tenant, book_id)])
+
+    def peek(self, book: Book) -> OpenBook:
+        """The book as `open` would give it, without making it a part of the batch."""
+        key = (book.tenant, book.book_id)
+        return self._open.get(key) or OpenBook(self._loaded.books.get(key, book))
 
     def open(self, book: Book) -> OpenBook:
         """The working copy of a book that was loaded, or is new."""

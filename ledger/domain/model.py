@@ -112,7 +112,8 @@ class Book:
 class Hold(NamedTuple):
     """Money set aside for one operation, its latest attempt, and its resolution in force.
 
-    `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched.
+    `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched. `inferred` says
+    that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold.
     """
 
     tenant: str
@@ -139,6 +140,7 @@ class Hold(NamedTuple):
     dispatched_at: datetime | None = None
     lease_expires_at: datetime | None = None
     inferred: bool = False
+    execution_seen: bool = False
     provider_receipt: str | None = None
     revision: int = 0
     resolution_kind: ResolutionKind | None = None

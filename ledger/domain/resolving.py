@@ -37,7 +37,7 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
         return _again(work, command, hold, appraisal, digest)
-    reasons = _overrun(command, hold, appraisal.amount)
+    reasons = _overrun(command, hold, appraisal.amount) or _too_much(work, hold, appraisal.amount)
     if reasons:
         return _reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
@@ -65,15 +65,27 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     return ()
 
 
+def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
+    """Why a cost cannot be booked: a balance would grow beyond what NUMERIC(38,18) holds."""
+    more = max(cost - hold.amount, ZERO)
+    full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
+    if cost and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_hold(cost):
+        full.append("of expenses")
+    return tuple(f"book {name} would be above what the ledger can hold" for name in full)
+
+
 def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
-    and a provider's receipt is remembered: it rules out that the call was never sent, and a second one is a second call."""
+    usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
+    """
     evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
     receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
+        if isinstance(command.evidence, Usage) and not hold.execution_seen:
+            changes["execution_seen"] = True
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -93,12 +105,15 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
     if digest != hold.resolution_digest:
         _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
             "amount": plain(appraisal.amount),
             "amount_in_force": plain(hold.settled or ZERO),
+            **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
+        _accepted_twice(work, hold, _receipt(command))
         incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
@@ -171,6 +186,7 @@ def _settle(
         settled=cost,
         resolved_at=work.now,
         provider_receipt=hold.provider_receipt or receipt,
+        execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
     return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))

@@ -9,6 +9,7 @@ from ledger.domain.decide import decide
 from ledger.domain.needs import STRIPES
 from ledger.engine.ids import Ids
 from ledger.store.database import Database
+from ledger.store.fitness import trust
 from ledger.store.load import load
 from ledger.store.save import save
 
@@ -35,6 +36,7 @@ def apply(database: Database, commands: Sequence[Command], ids: Ids | None = Non
     committed = False
     try:
         with database.transaction() as connection:
+            trust(connection)
             loaded, transaction_id = load(connection, commands, random.randrange(STRIPES), ids)  # noqa: S311 - only spreads load
             ids.at(loaded.now)
             decision = decide(loaded, commands)

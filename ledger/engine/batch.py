@@ -68,8 +68,9 @@ class Runner:
             tries[fault] += 1
             if fault in (Fault.TAKEN, Fault.POISON) and len(commands) > 1:
                 return self._halves(commands)
-            if fault is Fault.LOST:
-                # Connections of the pool that were opened before the loss are as dead as this one.
+            if fault in (Fault.LOST, Fault.UNFIT):
+                # The pool's other connections are as dead as this one, or as read-only: a session keeps the settings, and the
+                # server, with which it began.
                 self._database.close()
             if tries[fault] >= self._patience.tries(fault) or time.monotonic() > ends:
                 _log_given_up(commands, fault, error)

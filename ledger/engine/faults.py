@@ -17,8 +17,8 @@ from ledger.store.pipeline import StaleRow
 class Fault(Enum):
     CONTENTION = "Others were in the way; the same transaction may succeed next time."
     LOST = "The connection broke, or none could be had."
+    TAKEN = "Another transaction took a key first; tried again alone, the command finds its row."
     UNFIT = "The database cannot take this write until somebody repairs it."
-    TAKEN = "Another transaction made a row with the same key first."
     POISON = "Something in the batch makes it fail."
 
 
@@ -75,7 +75,7 @@ def _by_state(error: psycopg.Error) -> Fault:
 def remedy(error: BaseException) -> str:
     """What to do about an UNFIT database."""
     if isinstance(error, UnfitDatabase):
-        return str(error)
+        return " ".join(error.faults)
     state = sqlstate(error)
     return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, "The database cannot be used: look at its log.")
 
@@ -89,7 +89,7 @@ def sqlstate(error: BaseException) -> str:
 def outcome(fault: Fault, error: BaseException) -> Outcome:
     """What a command is told that was given up."""
     match fault:
-        case Fault.CONTENTION:
+        case Fault.CONTENTION | Fault.TAKEN:
             sentence = "The request collided with others too often; nothing was done. Ask again with the same key."
             return refused(Reason.CONTENTION, sentence)
         case Fault.LOST:

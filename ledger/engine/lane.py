@@ -33,7 +33,7 @@ class Engine:
     """Takes commands from coroutines of one event loop and answers with their outcomes."""
 
     def __init__(self, database: Database, options: EngineOptions | None = None) -> None:
-        options = options or EngineOptions()
+        self._options = options = options or EngineOptions()
         self._gathering = Gathering(options.queue_limit, options.batch_limit)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lanes = [
@@ -79,6 +79,11 @@ class Engine:
     async def submit_one(self, command: Command, seconds: float | None = None) -> Outcome:
         """The outcome of one command: `submit` with a batch of one."""
         return (await self.submit((command,), seconds))[0]
+
+    @property
+    def room(self) -> int:
+        """How many commands one call may have at most: as many as may wait."""
+        return self._options.queue_limit
 
     @property
     def waiting(self) -> int:

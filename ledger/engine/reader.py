@@ -45,9 +45,10 @@ class Reader:
                 fault = classify(error)
                 if fault is Fault.POISON:
                     raise
-                if fault is Fault.LOST and not last:
-                    # The pool's other connections were opened before the loss, too.
+                if fault in (Fault.LOST, Fault.UNFIT):
+                    # The pool's other connections were opened before the loss, or the repair, too.
                     self._database.close()
+                if fault is Fault.LOST and not last:
                     continue
                 log.error("a read failed: %s", fault.value, extra={"sqlstate": sqlstate(error)})
                 return _refusal(error, fault)

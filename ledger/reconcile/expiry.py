@@ -21,15 +21,16 @@ BATCH = 500
 
 
 class Expiry(Looper):
-    """Sweeps at most BATCH holds in a round."""
+    """Sweeps at most BATCH holds in a round, and no more than the engine ever has room for: it takes all of a call, or none."""
 
     def __init__(self, engine: Engine, reader: Reader, seconds: float) -> None:
         super().__init__(seconds)
         self._engine = engine
         self._reader = reader
+        self._most = min(BATCH, engine.room)
 
     async def tick(self) -> bool:
-        rows = await self._reader.ask(lambda connection: due(connection, BATCH))
+        rows = await self._reader.ask(lambda connection: due(connection, self._most))
         if isinstance(rows, Refusal):
             return False
         lapses = [
@@ -42,4 +43,4 @@ class Expiry(Looper):
         if applied:
             log.info("lapsed", extra={"count": applied})
         # Where nothing could be applied, asking again at once would ask in vain.
-        return len(rows) == BATCH and applied > 0
+        return len(rows) == self._most and applied > 0

@@ -5,7 +5,7 @@ from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.errors import Refused
 from ledger.service.interceptor import Context, caller
-from ledger.service.questions import ask, found
+from ledger.service.questions import ask, fill, found
 from ledger.service.translate import budgets, queries
 from ledger.service.translate.books import write_budget
 from ledger.service.translate.fields import identifier
@@ -49,10 +49,13 @@ class Budgets(BudgetServiceServicer):
                 connection, tenant, limit=place.size, after=place.after, parent=parent
             ),
         )
-        response = pb.ListBudgetsResponse(next_page_token=place.token(page.next))
-        for state in page.items:
-            write_budget(response.budgets.add(), *state)
+        response = pb.ListBudgetsResponse()
+        response.next_page_token = fill(response.budgets, page, place, _write_state)
         return response
+
+
+def _write_state(message: pb.Budget, state: read.BudgetState) -> None:
+    write_budget(message, *state)
 
 
 def _write(message: pb.Budget, outcome: Outcome) -> None:

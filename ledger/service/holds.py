@@ -7,7 +7,7 @@ from ledger.domain.refusals import Refusal
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.interceptor import Context, caller
-from ledger.service.questions import ask, found
+from ledger.service.questions import ask, fill, found
 from ledger.service.translate import answers, commands, queries
 from ledger.service.translate.fields import identifier
 from ledger.store import read
@@ -76,9 +76,8 @@ class Holds(HoldServiceServicer):
                 connection, tenant, limit=place.size, after=place.after, state=state, request_group=group
             ),
         )
-        response = pb.ListHoldsResponse(next_page_token=place.token(page.next))
-        for hold in page.items:
-            answers.write_full_hold(response.holds.add(), hold)
+        response = pb.ListHoldsResponse()
+        response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
         return response
 
     async def ListIncidents(self, request: pb.ListIncidentsRequest, _context: Context) -> pb.ListIncidentsResponse:
@@ -90,7 +89,6 @@ class Holds(HoldServiceServicer):
                 connection, tenant, limit=place.size, after=place.after, operation_id=operation
             ),
         )
-        response = pb.ListIncidentsResponse(next_page_token=place.token(page.next))
-        for incident in page.items:
-            answers.write_incident(response.incidents.add(), incident)
+        response = pb.ListIncidentsResponse()
+        response.next_page_token = fill(response.incidents, page, place, answers.write_incident)
         return response

@@ -2,7 +2,7 @@
 
 from ledger.engine.reader import Reader
 from ledger.service.interceptor import Context, caller
-from ledger.service.questions import ask, found
+from ledger.service.questions import ask, fill, found
 from ledger.service.translate import queries
 from ledger.service.translate.answers import write_money, write_time
 from ledger.service.translate.books import write_entry, write_posting
@@ -24,12 +24,8 @@ class Journal(JournalServiceServicer):
                 connection, tenant, limit=place.size, after=place.after, operation_id=operation
             ),
         )
-        response = pb.ListEntriesResponse(next_page_token=place.token(page.next))
-        for entry, labels, postings in page.items:
-            message = response.entries.add()
-            write_entry(message, entry, labels)
-            for posting in postings:
-                write_posting(message.postings.add(), posting, entry.currency)
+        response = pb.ListEntriesResponse()
+        response.next_page_token = fill(response.entries, page, place, _write_entry)
         return response
 
     async def ListPostings(self, request: pb.ListPostingsRequest, _context: Context) -> pb.ListPostingsResponse:
@@ -40,9 +36,10 @@ class Journal(JournalServiceServicer):
             lambda connection: read.list_postings(connection, tenant, book_id, limit=place.size, after=place.after),
         )
         currency, page = found(answer, "book", "book_id", book_id)
-        response = pb.ListPostingsResponse(next_page_token=place.token(page.next))
-        for posting in page.items:
-            write_posting(response.postings.add(), posting, currency)
+        response = pb.ListPostingsResponse()
+        response.next_page_token = fill(
+            response.postings, page, place, lambda message, posting: write_posting(message, posting, currency)
+        )
         return response
 
     async def GetBalance(self, request: pb.GetBalanceRequest, _context: Context) -> pb.GetBalanceResponse:
@@ -65,3 +62,9 @@ class Journal(JournalServiceServicer):
         write_money(response.balance, balance.amount, balance.currency)
         write_time(response.as_of, balance.as_of)
         return response
+
+
+def _write_entry(message: pb.Entry, item: read.JournalEntry) -> None:
+    write_entry(message, item.entry, item.labels)
+    for posting in item.postings:
+        write_posting(message.postings.add(), posting, item.entry.currency)

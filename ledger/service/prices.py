@@ -9,7 +9,7 @@ from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.errors import Refused
 from ledger.service.interceptor import Context, caller
-from ledger.service.questions import ask, found
+from ledger.service.questions import ask, fill, found
 from ledger.service.translate import budgets, queries
 from ledger.service.translate.answers import write_quote
 from ledger.service.translate.cards import write_card
@@ -72,7 +72,6 @@ class Prices(PriceServiceServicer):
                 connection, tenant, limit=place.size, after=place.after, provider=provider
             ),
         )
-        response = pb.ListPriceCardsResponse(next_page_token=place.token(page.next))
-        for card in page.items:
-            write_card(response.cards.add(), card)
+        response = pb.ListPriceCardsResponse()
+        response.next_page_token = fill(response.cards, page, place, write_card)
         return response

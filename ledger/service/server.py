@@ -5,7 +5,9 @@ import contextlib
 import gc
 import logging
 import signal
+import ssl
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -22,7 +24,7 @@ from ledger.service.interceptor import Boundary
 from ledger.service.journal import Journal
 from ledger.service.prices import Prices
 from ledger.service.tokens import Tokens
-from ledger.settings import Settings
+from ledger.settings import PREFIX, Settings
 from ledger.store.database import Database
 from ledger.store.fitness import verify
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
@@ -118,15 +120,32 @@ class Server:
 
     def _bind(self, server: grpc.aio.Server) -> int:
         settings = self._settings
+        credentials = None
+        if settings.tls_certificate is not None and settings.tls_key is not None:
+            credentials = _credentials(settings.tls_certificate, settings.tls_key)
         try:
-            if settings.tls_certificate is None or settings.tls_key is None:
+            if credentials is None:
                 return server.add_insecure_port(settings.listen)
-            pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
-            return server.add_secure_port(settings.listen, grpc.ssl_server_credentials([pair]))
+            return server.add_secure_port(settings.listen, credentials)
         except RuntimeError as error:
             raise OSError(
                 f"Cannot listen on {settings.listen}: is the port taken, is the address this machine's?"
             ) from error
+
+
+def _credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
+    """Raises OSError that names the setting of a file that cannot be used: of gRPC one would only hear that it does not listen."""
+    for name, path in (("TLS_CERTIFICATE", certificate), ("TLS_KEY", key)):
+        if not path.is_file():
+            raise OSError(f"{PREFIX}{name}: {path} is not there, or is not a file: name a PEM file.")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise OSError(
+            f"{PREFIX}TLS_CERTIFICATE and {PREFIX}TLS_KEY: {certificate} and {key} must be PEM files, the one with the certificate "
+            "and the other with its key, without a password."
+        ) from error
+    return grpc.ssl_server_credentials([(key.read_bytes(), certificate.read_bytes())])
 
 
 async def _stop(server: grpc.aio.Server, boundary: Boundary, grace: float) -> None:
@@ -166,7 +185,8 @@ def _calm_collector() -> None:
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
-        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # Answers are bounded where they are written: what was done must be told.
+        ("grpc.max_send_message_length", -1),
         # Two servers on one port would share it without a word.
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", 60_000),

@@ -13,6 +13,7 @@ import secrets
 import time
 from datetime import datetime
 from pathlib import Path
+from stat import S_ISREG
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
@@ -39,6 +40,13 @@ class _Line(BaseModel):
     actor: Name
     role: Role
     created_at: datetime = Field(description="for people")
+
+    @field_validator("actor")
+    @classmethod
+    def _is_somebody_else(cls, actor: str) -> str:
+        if actor.startswith("system:"):
+            raise ValueError("names that begin with system: are the service's own")
+        return actor
 
     @field_validator("role")
     @classmethod
@@ -96,6 +104,11 @@ def add(path: Path, *, tenant: str, actor: str, role: Role, now: datetime) -> st
         raise TokensError(
             f"{path} cannot be written ({error.strerror}): name another file with --tokens-file."
         ) from error
+    try:
+        _must_be_plain(path, os.fstat(handle))
+    except TokensError:
+        os.close(handle)
+        raise
     with os.fdopen(handle, "rb+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         # What is there must be good before more is added to it, and end in a whole line.
@@ -116,10 +129,17 @@ def _state(stat: os.stat_result) -> tuple[int, ...]:
     return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
+def _must_be_plain(path: Path, stat: os.stat_result) -> None:
+    if not S_ISREG(stat.st_mode):
+        raise TokensError(f"{path} is not a plain file: name another with --tokens-file.")
+
+
 def _read(path: Path) -> tuple[dict[bytes, Caller], tuple[int, ...]]:
     try:
-        with path.open("rb") as file:
+        # Opening a pipe would wait for its other end, and a device may never end.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             stat = os.fstat(file.fileno())
+            _must_be_plain(path, stat)
             content = file.read()
     except FileNotFoundError:
         raise TokensError(f"{path} is not there: make a token with `spend-ledger token`.") from None

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import Any, ClassVar, cast
 
-from psycopg import Connection, adapters, pq
+from psycopg import adapters
 from psycopg.abc import Buffer
-from psycopg.adapt import Dumper, PyFormat
+from psycopg.adapt import PyFormat
 from pydantic_core import to_json
 from sqlalchemy import BigInteger, Boolean, Date, Integer, LargeBinary, Numeric, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
@@ -48,6 +48,10 @@ class Array:
                 item = encode(value)
                 encoded[value] = _LENGTH(len(item)) + item
         return map(encoded.__getitem__, self.values)
+
+    def encoded(self) -> bytes:
+        """The array as PostgreSQL reads it."""
+        return _HEAD(1, 1, self.type_oid, len(self.values), 1) + b"".join(self.items())
 
 
 def _psycopg(kind: type) -> Callable[[Any], Buffer]:
@@ -145,21 +149,3 @@ _BY_TYPE: dict[type[TypeEngine[Any]], type[Array]] = {
 def array_of(kind: TypeEngine[Any]) -> type[Array]:
     """The array class for values of a column type."""
     return _BY_TYPE[type(kind)]
-
-
-class _ArrayDumper(Dumper):
-    format = pq.Format.BINARY
-
-    def __init__(self, cls: type[Array], context: Any = None) -> None:
-        super().__init__(cls, context)
-        self.oid = cls.array_oid
-        self._type_oid = cls.type_oid
-
-    def dump(self, obj: Array) -> bytes:
-        return _HEAD(1, 1, self._type_oid, len(obj.values), 1) + b"".join(obj.items())
-
-
-def register_arrays(connection: Connection[Any]) -> None:
-    """Teaches a connection to send the arrays of this module."""
-    for array in set(_BY_TYPE.values()):
-        connection.adapters.register_dumper(array, _ArrayDumper)

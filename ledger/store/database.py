@@ -9,14 +9,14 @@ from psycopg.types.array import ListBinaryDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
 from ledger.domain.cards import PriceCard
-from ledger.store.arrays import register_arrays
 
-# A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way.
+# A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way. A process that
+# stands still within one loses it, with its locks, before the others lose their patience.
 WRITE_SETTINGS = {
     "TimeZone": "UTC",
     "lock_timeout": "10s",
     "statement_timeout": "30s",
-    "idle_in_transaction_session_timeout": "30s",
+    "idle_in_transaction_session_timeout": "5s",
 }
 # A long snapshot keeps dead rows alive on the hot tables. All statements of a read see the same state.
 READ_SETTINGS = {
@@ -34,6 +34,8 @@ NETWORK = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
+# A session's own setting outlives a reload of the server's configuration: what was found fit stays so.
+_PIN = "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"
 _MEMORY = "ledger.memory"
 _MOST_CARDS = 10_000
 _MOST_BOOKS = 200_000
@@ -86,10 +88,9 @@ class Database:
         def prepare(connection: Any, record: Any) -> None:
             # A list goes out item by item through text and a regular expression otherwise: 200 times as slow.
             connection.adapters.register_dumper(list, ListBinaryDumper)
-            register_arrays(connection)
             record.info[_MEMORY] = self.memory
             parts = ", ".join("set_config(%s, %s, false)" for _ in settings)
-            connection.execute("SELECT " + parts, [text for pair in settings.items() for text in pair])
+            connection.execute(f"SELECT {parts}, {_PIN}", [text for pair in settings.items() for text in pair])
             connection.commit()
 
         return engine

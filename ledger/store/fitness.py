@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 from ledger.store.migrate import current, head, known
 
 OLDEST = 150_000
+_TRUSTED = "ledger.trusted"
 
 
 class UnfitDatabase(RuntimeError):
@@ -48,6 +49,21 @@ def verify(connection: Connection) -> None:
     connection.rollback()
     if faults:
         raise UnfitDatabase(faults)
+
+
+def trust(connection: Connection) -> None:
+    """Raises UnfitDatabase if a connection that has not been asked yet leads to a server that loses or refuses writes.
+
+    While the service runs a server may come back with other settings, or an address may lead to another server. To be called
+    before the connection's transaction begins.
+    """
+    if _TRUSTED in connection.info:
+        return
+    faults = server_faults(Facts(*connection.execute(_ASK).one()))
+    connection.rollback()
+    if faults:
+        raise UnfitDatabase(faults)
+    connection.info[_TRUSTED] = True
 
 
 def verify_schema(connection: Connection) -> None:

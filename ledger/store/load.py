@@ -30,7 +30,7 @@ from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.database import Memory, memory_of
 from ledger.store.pipeline import StaleRow, pipeline, rows_of
-from ledger.store.statements import ONE, chains, columns_of, look_up, open_missing
+from ledger.store.statements import ONE, chains, columns_of, look_up, open_missing, statement
 
 Key: TypeAlias = tuple[str, str]
 CardKey: TypeAlias = tuple[str, str, int]
@@ -54,7 +54,7 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
-CLOCK = "SELECT clock_timestamp(), pg_current_xact_id()::text"
+CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
 _WITHOUT_HOLD = (CreateBudget, GrantBudget, PutPriceCard)

@@ -43,7 +43,7 @@ def hold_from(row: Row) -> Hold:
 _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
     "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
-    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred", "provider_receipt",
+    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred", "execution_seen", "provider_receipt",
     "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 

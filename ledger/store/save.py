@@ -2,19 +2,18 @@
 
 from operator import attrgetter, itemgetter
 
-from psycopg import Cursor
 from sqlalchemy import Connection
 
 from ledger.domain.batch import Decision, Loaded
 from ledger.store import rows
 from ledger.store import tables as t
-from ledger.store.pipeline import StaleRow, pipeline
+from ledger.store.pipeline import Answer, StaleRow, pipeline
 from ledger.store.statements import append, append_once, change
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
-    "lease_expires_at", "inferred", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
-    "resolved_at", "version",
+    "lease_expires_at", "inferred", "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest",
+    "settled", "resolved_at", "version",
 )  # fmt: skip
 _CHANGING_BOOK = ("floor", "closed", "version", *t.BALANCES)
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
@@ -70,6 +69,6 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
     _all_written("hold", holds_written, len(changed_holds))
 
 
-def _all_written(table: str, cursor: Cursor[tuple[object, ...]] | None, expected: int) -> None:
-    if cursor is not None and cursor.rowcount != expected:
-        raise StaleRow(f"{expected - cursor.rowcount} of {expected} rows of {table} changed since they were read")
+def _all_written(table: str, answer: Answer | None, expected: int) -> None:
+    if answer is not None and answer.rowcount != expected:
+        raise StaleRow(f"{expected - answer.rowcount} of {expected} rows of {table} changed since they were read")

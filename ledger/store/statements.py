@@ -1,7 +1,7 @@
 """The statements of the hot path, made from the tables.
 
 All of them are set-based: keys or rows come as one array per column, so that their number does not depend on the size of a
-batch. They are compiled once, to run on a psycopg cursor in pipeline mode.
+batch. They are compiled once, and prepared once per connection (see pipeline).
 
 Rows are found by `unnest(keys) CROSS JOIN LATERAL (SELECT … WHERE key = k.key)`, which is one index look-up per key under any
 statistics, and taken in the order of the keys; plain joins and `= ANY` fell to scans of tables that were never analysed.
@@ -9,6 +9,7 @@ statistics, and taken in the order of the keys; plain joins and `= ANY` fell to 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from sqlalchemy import (
@@ -32,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP, Insert, insert, psycopg
 from sqlalchemy.sql import FromClause
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
 from ledger.store.arrays import SEPARATOR, Array, array_of
@@ -45,18 +47,27 @@ ONE = literal_column("1", Integer())
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL with one placeholder per name, each for an array of the kind beside it."""
+    """SQL with the placeholders $1, $2, …: one per name, each for an array of the kind beside it.
 
+    `name` is that of the prepared statement; no two statements of a process share one.
+    """
+
+    name: bytes
     sql: str
     names: tuple[str, ...]
     kinds: tuple[type[Array], ...]
 
-    def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Array]:
+    def bind(self, rows: Sequence[Sequence[Any]]) -> list[Array]:
         """One array per column, from rows of which there is at least one; their values are in the order of the names."""
-        return {
-            name: kind(values)
-            for name, kind, values in zip(self.names, self.kinds, zip(*rows, strict=True), strict=True)
-        }
+        return [kind(values) for kind, values in zip(self.kinds, zip(*rows, strict=True), strict=True)]
+
+
+_numbers = count(1)
+
+
+def statement(sql: str, names: Sequence[str] = (), kinds: Sequence[type[Array]] = ()) -> Statement:
+    """A statement under a name of its own."""
+    return Statement(f"ledger_{next(_numbers)}".encode(), sql, tuple(names), tuple(kinds))
 
 
 def _on_the_wire(kind: TypeEngine[Any]) -> TypeEngine[Any]:
@@ -74,9 +85,12 @@ def _unnest(columns: Sequence[Column[Any]], name: str) -> FromClause:
     return func.unnest(*arrays).table_valued(*items).render_derived(name=name)
 
 
-def _compile(statement: ClauseElement, columns: Sequence[Column[Any]]) -> Statement:
-    compiled = statement.compile(dialect=psycopg.dialect())  # type: ignore[no-untyped-call] # SQLAlchemy's own
-    return Statement(str(compiled), tuple(c.name for c in columns), tuple(array_of(c.type) for c in columns))
+def _compile(clause: ClauseElement, columns: Sequence[Column[Any]]) -> Statement:
+    names = [c.name for c in columns]
+    compiled = clause.compile(dialect=psycopg.dialect(paramstyle="numeric_dollar"))  # type: ignore[no-untyped-call] # SQLAlchemy's own
+    assert isinstance(compiled, SQLCompiler), "it is no DDL"
+    assert compiled.positiontup == names, "arrays are sent in the order of the columns"
+    return statement(str(compiled), names, [array_of(c.type) for c in columns])
 
 
 def columns_of(table: Table) -> Select[Any]:

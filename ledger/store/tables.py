@@ -147,6 +147,7 @@ hold = Table(
     _time("dispatched_at", null=True),
     _time("lease_expires_at", null=True),
     Column("inferred", Boolean, nullable=False),
+    Column("execution_seen", Boolean, nullable=False),
     _text("provider_receipt", null=True),
     _integer("revision"),
     _text("resolution_kind", null=True),

@@ -14,6 +14,8 @@ from ledger.usage.shapes import FLAVORS
 
 _NAME = re.compile(r"[!-~]{1,256}", re.ASCII)
 _TIER = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+# Python refuses to write integers of more than 4,300 digits, and a sum may have one more than what was read.
+_MOST_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,11 @@ def normalize(flavor: str, text: str) -> Normalized:
         )
     try:
         body = json.loads(
-            text, parse_float=Decimal, parse_constant=_not_a_number, object_pairs_hook=_object_without_repeats
+            text,
+            parse_int=_integer,
+            parse_float=Decimal,
+            parse_constant=_not_a_number,
+            object_pairs_hook=_object_without_repeats,
         )
     except (ValueError, RecursionError, ArithmeticError) as error:
         reason = str(error) if isinstance(error, _AmbiguousError) else "it cannot be read"
@@ -101,7 +107,7 @@ def _word(value: object, pattern: re.Pattern[str], name: str) -> tuple[str, list
 
 
 class _AmbiguousError(ValueError):
-    """One object says two things under one name, or a number is none."""
+    """One object says two things under one name, or a number is none, or no count of anything."""
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -109,6 +115,12 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise _AmbiguousError("an object has the same name twice")
     return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise _AmbiguousError(f"a number has more than {_MOST_DIGITS} digits")
+    return int(text)
 
 
 def _not_a_number(_text: str) -> None:

@@ -1084,6 +1084,8 @@ Global___BucketUsage: _TypeAlias = BucketUsage  # noqa: Y015
 
 @_typing.final
 class NoCostProof(_message.Message):
+    """Once the outcome is unknown, a proof of any kind needs a finance actor."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     KIND_FIELD_NUMBER: _builtins.int
@@ -1093,6 +1095,7 @@ class NoCostProof(_message.Message):
     ADAPTER_FIELD_NUMBER: _builtins.int
     ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
     kind: Global___NoCostKind.ValueType
     cause: Global___NeverSentCause.ValueType
     provider_status: _builtins.int
@@ -1100,6 +1103,10 @@ class NoCostProof(_message.Message):
     provider_request_id: _builtins.str
     adapter: _builtins.str
     adapter_revision: _builtins.str
+    nonce: _builtins.str
+    """The nonce of the attempt's Dispatch. A gateway's NEVER_SENT or GATEWAY_CACHE_HIT needs it: only the process that was given
+    the permission to send knows that it did not. Compared by its hash, and not kept. Finance needs none.
+    """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1112,10 +1119,11 @@ class NoCostProof(_message.Message):
         adapter: _builtins.str = ...,
         adapter_revision: _builtins.str = ...,
         observe_time: _timestamp_pb2.Timestamp | None = ...,
+        nonce: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "cause", b"cause", "kind", b"kind", "observe_time", b"observe_time", "provider_request_id", b"provider_request_id", "provider_status", b"provider_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "cause", b"cause", "kind", b"kind", "nonce", b"nonce", "observe_time", b"observe_time", "provider_request_id", b"provider_request_id", "provider_status", b"provider_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -123,7 +123,8 @@ class HoldServiceServicer:
 
     def BatchExecute(self, request, context):
         """Many commands in one call; one result each, in request order. One refusal does not fail another.
-        Commands on one hold are done in their order, each committed before the next. Roles: those of each command.
+        Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
+        without room in it is told as UNKNOWN_WRITE_OUTCOME, and its key gives it again. Roles: those of each command.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,7 +45,8 @@ class HoldServiceStub:
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
     BatchExecute: _grpc.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
-    Commands on one hold are done in their order, each committed before the next. Roles: those of each command.
+    Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
+    without room in it is told as UNKNOWN_WRITE_OUTCOME, and its key gives it again. Roles: those of each command.
     """
     GetHold: _grpc.UnaryUnaryMultiCallable[_hold_pb2.GetHoldRequest, _hold_pb2.GetHoldResponse]
     """Roles: gateway, finance, auditor, admin."""
@@ -71,7 +72,8 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
     BatchExecute: _aio.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]  # type: ignore[assignment]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
-    Commands on one hold are done in their order, each committed before the next. Roles: those of each command.
+    Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
+    without room in it is told as UNKNOWN_WRITE_OUTCOME, and its key gives it again. Roles: those of each command.
     """
     GetHold: _aio.UnaryUnaryMultiCallable[_hold_pb2.GetHoldRequest, _hold_pb2.GetHoldResponse]  # type: ignore[assignment]
     """Roles: gateway, finance, auditor, admin."""
@@ -130,7 +132,8 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.BatchExecuteResponse, _abc.Awaitable[_hold_pb2.BatchExecuteResponse]]:
         """Many commands in one call; one result each, in request order. One refusal does not fail another.
-        Commands on one hold are done in their order, each committed before the next. Roles: those of each command.
+        Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
+        without room in it is told as UNKNOWN_WRITE_OUTCOME, and its key gives it again. Roles: those of each command.
         """
 
     @_abc_1.abstractmethod

@@ -57,7 +57,8 @@ class JournalServiceServicer:
     """
 
     def ListEntries(self, request, context):
-        """Oldest first. Roles: finance, auditor, admin.
+        """Oldest first, by record_time. An entry whose commit was slow may come to stand before one that was listed already: to be
+        complete list again, and do not wait for new entries at a page_token. Roles: finance, auditor, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

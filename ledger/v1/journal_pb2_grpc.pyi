@@ -34,7 +34,9 @@ class JournalServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> JournalServiceAsyncStub: ...
     ListEntries: _grpc.UnaryUnaryMultiCallable[_journal_pb2.ListEntriesRequest, _journal_pb2.ListEntriesResponse]
-    """Oldest first. Roles: finance, auditor, admin."""
+    """Oldest first, by record_time. An entry whose commit was slow may come to stand before one that was listed already: to be
+    complete list again, and do not wait for new entries at a page_token. Roles: finance, auditor, admin.
+    """
     ListPostings: _grpc.UnaryUnaryMultiCallable[_journal_pb2.ListPostingsRequest, _journal_pb2.ListPostingsResponse]
     """By book and version. Roles: finance, auditor, admin."""
     GetBalance: _grpc.UnaryUnaryMultiCallable[_journal_pb2.GetBalanceRequest, _journal_pb2.GetBalanceResponse]
@@ -46,7 +48,9 @@ class JournalServiceAsyncStub(JournalServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListEntries: _aio.UnaryUnaryMultiCallable[_journal_pb2.ListEntriesRequest, _journal_pb2.ListEntriesResponse]  # type: ignore[assignment]
-    """Oldest first. Roles: finance, auditor, admin."""
+    """Oldest first, by record_time. An entry whose commit was slow may come to stand before one that was listed already: to be
+    complete list again, and do not wait for new entries at a page_token. Roles: finance, auditor, admin.
+    """
     ListPostings: _aio.UnaryUnaryMultiCallable[_journal_pb2.ListPostingsRequest, _journal_pb2.ListPostingsResponse]  # type: ignore[assignment]
     """By book and version. Roles: finance, auditor, admin."""
     GetBalance: _aio.UnaryUnaryMultiCallable[_journal_pb2.GetBalanceRequest, _journal_pb2.GetBalanceResponse]  # type: ignore[assignment]
@@ -61,7 +65,9 @@ class JournalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _journal_pb2.ListEntriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_journal_pb2.ListEntriesResponse, _abc.Awaitable[_journal_pb2.ListEntriesResponse]]:
-        """Oldest first. Roles: finance, auditor, admin."""
+        """Oldest first, by record_time. An entry whose commit was slow may come to stand before one that was listed already: to be
+        complete list again, and do not wait for new entries at a page_token. Roles: finance, auditor, admin.
+        """
 
     @_abc_1.abstractmethod
     def ListPostings(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -23,9 +24,10 @@ from ledger.domain.model import Role
 from ledger.service import tokens
 from ledger.store.database import Database
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
-from ledger.v1.hold_pb2 import GetHoldRequest, HoldState
+from ledger.v1.hold_pb2 import GetHoldRequest, Hold, HoldState
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
+from ledger.v1.money_pb2 import Money
 from ledger.v1.price_pb2_grpc import PriceServiceStub
 
 ROOT = Path(__file__).parents[2]
@@ -204,6 +206,35 @@ def reason_of(error: BaseException) -> tuple[str, dict[str, str]]:
                 if detail.Unpack(info):
                     return info.reason, dict(info.metadata)
     return "", {}
+
+
+class refused:  # noqa: N801 - reads as a sentence: with refused("HOLD_STATE")
+    """The call in the block must be refused for this reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.metadata: dict[str, str] = {}
+
+    def __enter__(self) -> "refused":
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        assert isinstance(error, grpc.RpcError), f"not refused, but {self.reason} was due"
+        reason, self.metadata = reason_of(error)
+        assert reason == self.reason
+        return True
+
+
+def usd(amount: Decimal) -> Money:
+    return Money(amount=plain(amount), currency="USD")
+
+
+def plain(amount: Decimal) -> str:
+    return format(amount, "f")
+
+
+def state(hold: Hold) -> str:
+    return HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
 
 
 @contextmanager

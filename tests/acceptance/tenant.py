@@ -121,7 +121,7 @@ class Tenant:
         )
         if send:
             request.begin_dispatch = True
-            request.dispatch.nonce = f"nonce-of-{operation}-0123456789"
+            request.dispatch.nonce = nonce_of(operation)
         return request
 
     def patiently(self, request: hold_pb2.ReserveRequest) -> Any:
@@ -163,11 +163,14 @@ class Tenant:
         usage = _usage(provider=provider, buckets=hold_pb2.BucketUsage(quantities=quantities))
         return self._resolve(operation, "gateway", usage=usage)
 
-    def never_sent(self, operation: str) -> Any:
+    def never_sent(self, operation: str, nonce: str = "", *, by: str = "gateway") -> Any:
+        """The proof of the process that sends with `reserve(send=True)`, unless another nonce is given."""
         proof = hold_pb2.NoCostProof(
-            kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED
+            kind=hold_pb2.NO_COST_KIND_NEVER_SENT,
+            cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED,
+            nonce=nonce or nonce_of(operation),
         )
-        return self._resolve(operation, "gateway", no_cost=proof)
+        return self._resolve(operation, by, no_cost=proof)
 
     def _resolve(self, operation: str, by: str, **fields: Any) -> Any:
         key = fields["usage"].response_id if "usage" in fields else ""
@@ -281,6 +284,11 @@ def provider_socket() -> Iterator[tuple[str, Callable[[], bytes]]]:
             return open_connections.enter_context(connection).recv(65536)
 
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", request_arrives
+
+
+def nonce_of(operation: str) -> str:
+    """What the process that sends keeps in its memory."""
+    return f"nonce-of-{operation}-0123456789"
 
 
 def usd(amount: str) -> money_pb2.Money:

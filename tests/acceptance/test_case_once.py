@@ -1,5 +1,6 @@
 """Cases from the field: once and only once. Over the real service and database."""
 
+import psycopg
 import pytest
 
 from ledger.v1 import hold_pb2
@@ -161,6 +162,24 @@ def test_of_workers_that_begin_the_same_dispatch_with_the_same_key_one_may_send(
     ]
     assert sorted(at_once(*calls)) == [False] * 7 + [True]
     assert acme.hold("op-1").attempt.number == 1
+
+
+def test_a_worker_that_may_not_send_cannot_free_the_money_of_the_one_that_does(acme: Tenant) -> None:
+    """Both are replicas of one gateway: the same actor, and the same token."""
+    acme.budget()
+    acme.reserve("op-1", "6")
+    assert acme.dispatch("op-1", "nonce-of-worker-1", "k1").may_send
+    assert not acme.dispatch("op-1", "nonce-of-worker-2", "k1").may_send
+    with refused("EVIDENCE_REJECTED") as told:
+        acme.never_sent("op-1", "nonce-of-worker-2")
+    assert "needs the nonce of the attempt" in told.metadata["reasons"]
+    assert (acme.stands("op-1"), acme.balances()["held"]) == ("DISPATCHING", "6")
+    acme.never_sent("op-1", "nonce-of-worker-1")
+    assert acme.stands("op-1") == "SETTLED 0"
+    with psycopg.connect(acme.live.database_url) as connection:
+        kept = connection.execute("SELECT evidence::text FROM evidence WHERE tenant = %s", [acme.name]).fetchall()
+    assert len(kept) == 2
+    assert "nonce-of-worker" not in str(kept)
 
 
 def test_what_comes_free_repays_the_deficit_first(acme: Tenant) -> None:

@@ -1,19 +1,13 @@
-"""Random lives of holds, over the real service and database, beside a naive model; every law after every step.
-
-The model knows only sums: what is used of a budget is what is held for open holds and what was spent on settled ones.
-Available is what the limit leaves, deficit what it does not.
-"""
+"""Random lives of holds, over the real service and database, beside a naive model; every law after every step."""
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-import grpc
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -28,31 +22,15 @@ from hypothesis.stateful import (
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
-from ledger.v1.money_pb2 import Money
-from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, reason_of
+from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
+from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold, NaiveModel
 from tests.conftest import new_database
 
-OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
-BUDGETS = {"org": None, "team": "org", "user": "team", "free": None}
-CHAINS = {"org": {"org"}, "team": {"org", "team"}, "user": {"org", "team", "user"}, "free": {"free"}}
+LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 
 
-@dataclass
-class ModelHold:
-    amount: Decimal
-    tolerance: Decimal
-    levels: set[str]
-    request: hold_pb2.ReserveRequest
-    state: str = "RESERVED"
-    nonce: str = ""
-    settled: Decimal = Decimal(0)
-    kind: str = ""
-    receipt: str = ""
-    keys: dict[str, str] = field(default_factory=dict)
-
-
-class Lives(RuleBasedStateMachine):
+class Lives(NaiveModel, RuleBasedStateMachine):
     """One running ledger of its own."""
 
     fresh: Callable[[], AbstractContextManager[LiveLedger]]
@@ -65,19 +43,9 @@ class Lives(RuleBasedStateMachine):
         self.gateway: Stubs = self.live.stubs(self.tenant, "gateway")
         self.finance: Stubs = self.live.stubs(self.tenant, "finance")
         self.admin: Stubs = self.live.stubs(self.tenant, "admin")
-        self.limits: dict[str, Decimal | None] = {}
-        self.holds: dict[str, ModelHold] = {}
-        self.incidents: set[tuple[str, str]] = set()
         self.refusals = 0
 
-    @initialize(
-        limits=st.tuples(
-            *[
-                st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
-                for _ in BUDGETS
-            ]
-        )
-    )
+    @initialize(limits=st.tuples(*[LIMITS for _ in BUDGETS]))
     def budgets(self, limits: tuple[Decimal | None, ...]) -> None:
         for (name, parent), limit in zip(BUDGETS.items(), limits, strict=True):
             request = CreateBudgetRequest(
@@ -90,30 +58,6 @@ class Lives(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.stack.close()
-
-    # --- the naive model -------------------------------------------------------------------------------------------
-
-    def used(self, level: str) -> Decimal:
-        mine = [h for h in self.holds.values() if level in h.levels]
-        return sum((h.amount for h in mine if h.state in OPEN), Decimal(0)) + sum((h.settled for h in mine), Decimal(0))
-
-    def room(self, level: str) -> Decimal | None:
-        limit = self.limits[level]
-        return None if limit is None else max(limit - self.used(level), Decimal(0))
-
-    def some_hold(self, data: st.DataObject, *states: str) -> str:
-        """One of the holds in these states; of all holds an open one more often, for a closed one has little left to live."""
-        names = [name for name, h in self.holds.items() if not states or h.state in states]
-        alive = [name for name in names if self.holds[name].state in OPEN]
-        prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
-        name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
-        return name
-
-    def accepted_twice(self, name: str, receipt: str) -> bool:
-        """Whether this receipt is a second one, which is an incident."""
-        twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
-        self.incidents |= {(name, receipt)} if twice else set()
-        return twice
 
     # --- rules -----------------------------------------------------------------------------------------------------
 
@@ -266,6 +210,7 @@ class Lives(RuleBasedStateMachine):
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, f"usage of {cost}"))
+            self.accepted_twice(name, receipt)
         elif hold.state == "SETTLED":
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
@@ -275,7 +220,7 @@ class Lives(RuleBasedStateMachine):
             with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
             assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
-            hold.receipt = hold.receipt or receipt
+            hold.receipt, hold.executed = hold.receipt or receipt, True
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
         else:
@@ -286,31 +231,56 @@ class Lives(RuleBasedStateMachine):
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
 
     @precondition(lambda self: self.holds)
-    @rule(data=st.data())
-    def resolve_no_cost(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), who=st.sampled_from(["finance", "sender", "replica"]))
+    def never_sent(self, data: st.DataObject, who: str) -> None:
         name = self.some_hold(data)
         hold = self.holds[name]
-        request = hold_pb2.ResolveRequest(
-            idempotency_key=f"n-{uuid4().hex}",
-            operation_id=name,
-            no_cost=hold_pb2.NoCostProof(
-                kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED
-            ),
+        nonce = {"finance": "", "sender": hold.nonce, "replica": f"nonce-{uuid4().hex}"}[who]
+        proof = hold_pb2.NoCostProof(
+            kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED, nonce=nonce
         )
+        is_open = hold.state in OPEN
+        believed = who == "finance" or (nonce != "" and nonce == hold.nonce and hold.state != "OUTCOME_UNKNOWN")
         if hold.state in {"RESERVED", "RELEASED"}:
-            with refused("HOLD_STATE"):
-                self.finance.holds.Resolve(request)
-        elif hold.state == "SETTLED" and hold.kind != "NO_COST":
-            with refused("RESOLUTION_CONFLICT"):
-                self.finance.holds.Resolve(request)
-            self.incidents.add((name, "no cost"))
-        elif hold.receipt:  # the provider accepted the call
-            with refused("EVIDENCE_REJECTED"):
-                self.finance.holds.Resolve(request)
+            self.no_cost_is_refused(name, proof, who, "HOLD_STATE")
+        elif not believed or (is_open and (hold.executed or hold.receipt)):
+            self.no_cost_is_refused(name, proof, who, "EVIDENCE_REJECTED")
         else:
-            answer = self.finance.holds.Resolve(request)
-            assert answer.replayed == (hold.state == "SETTLED")
-            hold.state, hold.kind = "SETTLED", "NO_COST"
+            self.no_cost_is_believed(name, proof, who)
+
+    @precondition(lambda self: self.holds)
+    @rule(data=st.data(), who=st.sampled_from(["finance", "gateway"]))
+    def refused_by_provider(self, data: st.DataObject, who: str) -> None:
+        name = self.some_hold(data)
+        hold = self.holds[name]
+        proof = hold_pb2.NoCostProof(
+            kind=hold_pb2.NO_COST_KIND_REJECTED_BEFORE_EXECUTION, provider_status=429, provider_request_id="request-1"
+        )
+        if hold.state in OPEN and (hold.receipt or (hold.state == "OUTCOME_UNKNOWN" and who == "gateway")):
+            self.no_cost_is_refused(name, proof, who, "EVIDENCE_REJECTED")
+        else:
+            self.no_cost_is_believed(name, proof, who)
+
+    def no_cost_is_believed(self, name: str, proof: hold_pb2.NoCostProof, who: str) -> None:
+        """It settles an open hold, repeats one that ended by such a proof, and contradicts any other."""
+        hold = self.holds[name]
+        if hold.state not in OPEN and hold.kind != "NO_COST":
+            self.no_cost_is_refused(name, proof, who, "RESOLUTION_CONFLICT")
+            self.incidents.add((name, "no cost"))
+            return
+        answer = self.file(name, proof, who)
+        assert answer.replayed == (hold.state not in OPEN)
+        hold.state, hold.kind = "SETTLED", "NO_COST"
+
+    def no_cost_is_refused(self, name: str, proof: hold_pb2.NoCostProof, who: str, reason: str) -> None:
+        with refused(reason):
+            self.file(name, proof, who)
+
+    def file(self, name: str, proof: hold_pb2.NoCostProof, who: str) -> hold_pb2.ResolveResponse:
+        request = hold_pb2.ResolveRequest(idempotency_key=f"n-{uuid4().hex}", operation_id=name, no_cost=proof)
+        stubs = self.finance if who == "finance" else self.gateway
+        answer: hold_pb2.ResolveResponse = stubs.holds.Resolve(request)
+        return answer
 
     @precondition(lambda self: any(h.state in {"RESERVED", "DISPATCHING"} for h in self.holds.values()))
     @rule(data=st.data())
@@ -375,35 +345,6 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def every_law_holds(self) -> None:
         assert self.live.violations() == []
-
-
-class refused:  # noqa: N801 - reads as a sentence: with refused("HOLD_STATE")
-    """The call in the block must be refused for this reason."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        self.metadata: dict[str, str] = {}
-
-    def __enter__(self) -> "refused":
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        assert isinstance(error, grpc.RpcError), f"not refused, but {self.reason} was due"
-        reason, self.metadata = reason_of(error)
-        assert reason == self.reason
-        return True
-
-
-def usd(amount: Decimal) -> Money:
-    return Money(amount=plain(amount), currency="USD")
-
-
-def plain(amount: Decimal) -> str:
-    return format(amount, "f")
-
-
-def state(hold: hold_pb2.Hold) -> str:
-    return hold_pb2.HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
 
 
 EXAMPLES = int(os.environ.get("LEDGER_TEST_EXAMPLES", "15"))

@@ -260,6 +260,12 @@ DAMAGE = [
         "a provider receipt that no evidence brought",
         "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'",
     ),
+    (
+        "5.3",
+        "ended by NEVER_SENT, against usage of its call",
+        "UPDATE hold SET execution_seen = true WHERE operation_id = 'never-sent'",
+    ),
+    ("5.3", "says that none was seen", "UPDATE hold SET execution_seen = false WHERE operation_id = 'late'"),
     ("5.3", "has no entry", "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'late'"),
     (
         "5.3",

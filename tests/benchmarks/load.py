@@ -131,29 +131,34 @@ async def _run_clock(tally: Tally, job: Job) -> float:
 
 async def batches(job: Job, channel: grpc.aio.Channel, metadata: Metadata) -> Load:
     """The requests are built before the clock starts: building them is not the server's work, and the SQL has none."""
-    execute = hold_pb2_grpc.HoldServiceStub(channel).BatchExecute
     total = job.warmup_count + job.count
-    requests = [
-        request
-        for batch in range(total)
-        for request in workload.batches(workload.operations(job.prefix, batch, job.size))
-    ]
-    split = job.warmup_count * 3
-    answers = [await execute(request, metadata=metadata) for request in requests[:split]]
-    times = []
+    lives = [workload.batches(workload.operations(job.prefix, batch, job.size)) for batch in range(total)]
+    answers: list[hold_pb2.BatchExecuteResponse] = []
+    times: list[float] = []
+
+    async def one(waiting: list[list[hold_pb2.BatchExecuteRequest]]) -> None:
+        execute = hold_pb2_grpc.HoldServiceStub(channel).BatchExecute
+        while waiting:
+            for request in waiting.pop(0):
+                started = time.perf_counter()
+                answers.append(await execute(request, metadata=metadata))
+                times.append(time.perf_counter() - started)
+
+    async def all_of(waiting: list[list[hold_pb2.BatchExecuteRequest]]) -> None:
+        await asyncio.gather(*(one(waiting) for _ in range(job.callers)))
+
+    await all_of(lives[: job.warmup_count])
+    times.clear()
     gc.collect()
     gc.disable()
-    began = started = time.perf_counter()
-    for request in requests[split:]:
-        answers.append(await execute(request, metadata=metadata))
-        ended = time.perf_counter()
-        times.append(ended - started)
-        started = ended
+    started = time.perf_counter()
+    await all_of(lives[job.warmup_count :])
+    seconds = time.perf_counter() - started
     for answer in answers:
         for result in answer.results:
             if result.WhichOneof("result") == "error":
                 raise RuntimeError(f"a command of a batch was refused: {result.error}")
-    return _load(job.count * job.size, started - began, times)
+    return _load(job.count * job.size, seconds, times)
 
 
 def _load(done: int, seconds: float, times: list[float]) -> Load:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Hold
-from ledger.domain.states import TERMINAL, HoldState
+from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
     from tests.domain.world import World
@@ -74,3 +74,6 @@ def _check_hold(world: "World", hold: Hold) -> None:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
         assert [e.status for e in accepted] == ["ACCEPTED"]
         assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled
+        sent = accepted[0].source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}
+        assert hold.execution_seen <= sent, "what was executed was sent"
+        assert (resolution.kind is ResolutionKind.USAGE) <= hold.execution_seen

@@ -194,6 +194,7 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
         cause=options.pop("cause", ""),
         provider_status=int(options.pop("status", 0)),
         provider_request_id=options.pop("request", ""),
+        nonce=options.pop("nonce", ""),
     )
     return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
 

@@ -217,3 +217,15 @@ def test_no_balance_grows_beyond_what_the_ledger_can_hold() -> None:
     fin: grant all 1 ref=b -> ok
     """
     )
+
+
+def test_what_is_held_unknown_and_spent_fits_into_one_balance() -> None:
+    # Each of them may come to be the sum of all three: 4, 4 and 4e19 would be 12e19 that are spent.
+    run("""
+    adm: budget all USD unlimited -> ok
+    fin: grant all 50000000000000000000 -> ok
+    reserve op1 all 40000000000000000000 nonce=n1 -> ok send
+    unknown op1 -> ok
+    reserve op2 all 40000000000000000000 -> ok
+    reserve op3 all 40000000000000000000 -> UNQUOTABLE budget_id=all
+    """)

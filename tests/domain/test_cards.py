@@ -237,6 +237,15 @@ def test_an_explanation_names_the_rate_and_where_the_ceiling_comes_from() -> Non
     assert first.startswith("input_tokens: 10000 (the model's own limit) at 3")
 
 
+def test_a_request_is_one_at_least_and_says_so() -> None:
+    made = card(rate("requests", "5"))
+    for ceilings, said in (((), "1 (a request is one at least)"), ((("requests", 3),), "3 (as asked)")):
+        spec = QuoteSpec(QuoteKind.METERED, ZERO, "c", ceilings=ceilings)
+        found = quote(spec, made, NOON)
+        assert isinstance(found, Quote)
+        assert explain(spec, made, found)[0].startswith(f"requests: {said} at 5 for 1000000")
+
+
 def test_a_fixed_quote_is_as_it_was_given() -> None:
     spec = QuoteSpec(QuoteKind.FIXED, ZERO, amount=Decimal("2.50"), currency="EUR", provider="psp", reason="agreed")
     found = quote(spec, None, NOON)

@@ -45,7 +45,7 @@ def test_a_release_and_a_proof_of_no_cost_repay_as_well() -> None:
     balance org available=0 held=6 spent=8 deficit=4
     release op2 -> ok
     balance org available=0 held=3 spent=8 deficit=1
-    proof op3 NEVER_SENT cause=DNS_FAILURE -> ok
+    proof op3 NEVER_SENT cause=DNS_FAILURE nonce=n3 -> ok
     balance org available=2 held=0 spent=8 deficit=0
     """)
 
@@ -116,4 +116,21 @@ def test_the_commands_of_a_batch_see_each_others_deficit() -> None:
     | adm: grant org 2 -> ok
     | reserve op5 org 2 -> ok
     balance org authority=12 available=0 held=3 spent=9 deficit=0
+    """)
+
+
+def test_a_cost_that_no_balance_can_hold_is_kept_and_not_booked() -> None:
+    # The most is 20 digits before the point. 6 and 6e19 are more, for a budget and for the expenses of a provider.
+    run("""
+    adm: budget org USD unlimited -> ok
+    adm: budget one USD 60000000000000000000 -> ok
+    reserve op1 org 1 nonce=n1 -> ok send
+    fin: charge op1 60000000000000000000 accept=agreed -> ok
+    reserve op2 org 1 nonce=n2 -> ok send
+    fin: charge op2 60000000000000000000 accept=agreed -> EVIDENCE_REJECTED says="book org#0 would be above"
+    balance org held=1 spent=60000000000000000000
+    fin: charge op2 1 accept=agreed -> ok
+    reserve op3 one 60000000000000000000 nonce=n3 -> ok send
+    fin: charge op3 60000000000000000000 -> EVIDENCE_REJECTED says="book of expenses would be above"
+    balance one held=60000000000000000000 spent=0
     """)

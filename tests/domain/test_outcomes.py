@@ -126,104 +126,6 @@ def test_a_late_settle_under_another_key_lands_once() -> None:
     """)
 
 
-def test_connection_refused_is_a_proof_and_a_read_time_out_is_none() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    reserve op2 org 3 nonce=n2 -> ok send
-    proof op1 NEVER_SENT cause=CONNECTION_REFUSED -> ok
-    unknown op2 -> ok                                    # the request was sent; the answer did not come
-    resolution op1 NO_COST amount=0 lines=none
-    hold op1 SETTLED settled=0 resolution_kind=NO_COST
-    entries op1 RESERVE SETTLE
-    balance org available=7 unknown=3 spent=0
-    """)
-
-
-def test_never_sent_needs_its_cause_and_the_one_who_would_have_sent() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 -> ok
-    gw2: dispatch op1 nonce=n1 -> ok send                # reserved by one actor, dispatched by another
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="only by the actor that began the attempt, gw2"
-    proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="only by the actor that began the attempt, gw2"
-    gw2: proof op1 NEVER_SENT -> EVIDENCE_REJECTED says="the cause is absent"
-    gw2: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
-    """)
-
-
-def test_after_the_outcome_became_unknown_only_finance_may_say_never_sent() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    reserve op2 org 3 nonce=n2 -> ok send
-    unknown op1 -> ok
-    unknown op2 -> ok
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="needs a finance actor" recovery_action=no_replay
-    fin: proof op1 NEVER_SENT -> EVIDENCE_REJECTED says="the cause is absent"
-    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
-    fin: proof op2 GATEWAY_CACHE_HIT -> ok
-    balance org available=10 unknown=0
-    """)
-
-
-def test_what_the_provider_gave_a_receipt_for_was_sent() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    charge op1 4 receipt=r1 -> EVIDENCE_REJECTED says="above hold 3"
-    hold op1 DISPATCHING provider_receipt=r1
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="the provider accepted the call: receipt r1"
-    fin: proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="receipt r1"
-    charge op1 3 -> ok
-    hold op1 SETTLED provider_receipt=r1
-    """)
-
-
-def test_a_refusal_of_the_resend_does_not_free_what_the_provider_accepted_before() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    charge op1 4 receipt=r1 -> EVIDENCE_REJECTED
-    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> EVIDENCE_REJECTED says="accepted the call: receipt r1"
-    unknown op1 -> ok
-    fin: proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> EVIDENCE_REJECTED says="receipt r1"
-    balance org available=7 unknown=3
-    """)
-
-
-def test_a_proof_of_no_cost_against_a_settled_hold_is_a_conflict_whatever_its_kind() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    charge op1 3 receipt=r1 -> ok
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> RESOLUTION_CONFLICT
-    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> RESOLUTION_CONFLICT
-    balance org available=7 spent=3
-    """)
-
-
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 415, 422, 429])
-def test_a_providers_refusal_before_execution_is_a_proof(status: int) -> None:
-    run(f"""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    proof op1 REJECTED_BEFORE_EXECUTION status={status} -> EVIDENCE_REJECTED says="request id is absent"
-    gw2: proof op1 REJECTED_BEFORE_EXECUTION status={status} request=q1 -> ok
-    hold op1 SETTLED settled=0
-    """)
-
-
-@pytest.mark.parametrize("status", [0, 200, 408, 409, 499, 500, 502, 503, 504, 529])
-def test_any_other_status_proves_nothing(status: int) -> None:
-    run(f"""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 3 nonce=n1 -> ok send
-    proof op1 REJECTED_BEFORE_EXECUTION status={status} request=q1 -> EVIDENCE_REJECTED says="status {status} does not say"
-    hold op1 DISPATCHING
-    """)
-
-
 def test_four_dispatches_of_one_request_are_four_holds_each_resolved_on_its_own_evidence() -> None:
     run("""
     adm: budget org USD 10 -> ok
@@ -232,7 +134,7 @@ def test_four_dispatches_of_one_request_are_four_holds_each_resolved_on_its_own_
     | reserve op3 org 2 group=action nonce=n3 -> ok send
     | reserve op4 org 2 group=action nonce=n4 -> ok send
     charge op1 2 -> ok
-    | proof op2 NEVER_SENT cause=DNS_FAILURE -> ok
+    | proof op2 NEVER_SENT cause=DNS_FAILURE nonce=n2 -> ok
     | unknown op3 -> ok
     hold op4 DISPATCHING request_group=action
     balance org available=4 held=2 unknown=2 spent=2
@@ -262,16 +164,6 @@ def test_evidence_that_cannot_settle_still_keeps_a_hold_from_release_and_expiry(
     sys: lapse op1 -> ok                                 # the inferred attempt has no lease
     hold op1 OUTCOME_UNKNOWN
     charge op1 5 -> ok
-    """)
-
-
-def test_only_finance_may_say_never_sent_against_an_inferred_attempt() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    reserve op1 org 6 -> ok
-    charge op1 7 -> EVIDENCE_REJECTED
-    proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="needs a finance actor"
-    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
     """)
 
 

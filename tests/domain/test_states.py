@@ -90,36 +90,48 @@ charge op 0 source=GATEWAY_ESTIMATE | none            | NOT_FOUND
                                     | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
                                     | SETTLED         | EVIDENCE_REJECTED
                                     | RELEASED        | EVIDENCE_REJECTED
-proof op NEVER_SENT cause=DNS_FAILURE | none            | NOT_FOUND
-                                      | RESERVED        | HOLD_STATE
-                                      | DISPATCHING     | ok / SETTLED
-                                      | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
-                                      | SETTLED         | RESOLUTION_CONFLICT
-                                      | RELEASED        | HOLD_STATE
-gw2: proof op NEVER_SENT cause=DNS_FAILURE | none            | NOT_FOUND
-                                           | RESERVED        | HOLD_STATE
-                                           | DISPATCHING     | EVIDENCE_REJECTED
-                                           | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
-                                           | SETTLED         | EVIDENCE_REJECTED
-                                           | RELEASED        | HOLD_STATE
+proof op NEVER_SENT cause=DNS_FAILURE nonce=n1 | none            | NOT_FOUND
+                                               | RESERVED        | HOLD_STATE
+                                               | DISPATCHING     | ok / SETTLED
+                                               | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
+                                               | SETTLED         | RESOLUTION_CONFLICT
+                                               | RELEASED        | HOLD_STATE
+proof op NEVER_SENT cause=DNS_FAILURE nonce=n2 | none            | NOT_FOUND
+                                               | RESERVED        | HOLD_STATE
+                                               | DISPATCHING     | EVIDENCE_REJECTED
+                                               | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
+                                               | SETTLED         | EVIDENCE_REJECTED
+                                               | RELEASED        | HOLD_STATE
 fin: proof op NEVER_SENT cause=DNS_FAILURE | none            | NOT_FOUND
                                            | RESERVED        | HOLD_STATE
                                            | DISPATCHING     | ok / SETTLED
                                            | OUTCOME_UNKNOWN | ok / SETTLED
                                            | SETTLED         | RESOLUTION_CONFLICT
                                            | RELEASED        | HOLD_STATE
+proof op GATEWAY_CACHE_HIT nonce=n1 | none            | NOT_FOUND
+                                    | RESERVED        | HOLD_STATE
+                                    | DISPATCHING     | ok / SETTLED
+                                    | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
+                                    | SETTLED         | RESOLUTION_CONFLICT
+                                    | RELEASED        | HOLD_STATE
 proof op GATEWAY_CACHE_HIT | none            | NOT_FOUND
                            | RESERVED        | HOLD_STATE
-                           | DISPATCHING     | ok / SETTLED
+                           | DISPATCHING     | EVIDENCE_REJECTED
                            | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
-                           | SETTLED         | RESOLUTION_CONFLICT
+                           | SETTLED         | EVIDENCE_REJECTED
                            | RELEASED        | HOLD_STATE
 proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
                                                          | RESERVED        | ok / SETTLED
                                                          | DISPATCHING     | ok / SETTLED
-                                                         | OUTCOME_UNKNOWN | ok / SETTLED
+                                                         | OUTCOME_UNKNOWN | EVIDENCE_REJECTED recovery_action=no_replay
                                                          | SETTLED         | RESOLUTION_CONFLICT
                                                          | RELEASED        | RESOLUTION_CONFLICT
+fin: proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
+                                                              | RESERVED        | ok / SETTLED
+                                                              | DISPATCHING     | ok / SETTLED
+                                                              | OUTCOME_UNKNOWN | ok / SETTLED
+                                                              | SETTLED         | RESOLUTION_CONFLICT
+                                                              | RELEASED        | RESOLUTION_CONFLICT
 proof op REJECTED_BEFORE_EXECUTION status=500 request=q1 | none            | NOT_FOUND
                                                          | RESERVED        | EVIDENCE_REJECTED / DISPATCHING
                                                          | DISPATCHING     | EVIDENCE_REJECTED

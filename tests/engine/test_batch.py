@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from ledger.engine.batch import Patience, Runner
 from ledger.store import database as database_module
@@ -109,6 +111,17 @@ def test_an_exclusive_key_has_one_open_hold_in_a_batch_and_between_processes(
         assert sorted(outcomes) == [["EXCLUSIVE_HOLD"], ["RESERVED"]]
 
 
+def test_a_key_that_others_take_again_and_again_is_contention(runner: Runner, superuser: psycopg.Connection) -> None:
+    """As when many processes put a version of one price card: each time another one is first."""
+    on_each_new_hold(
+        superuser, "IF nextval('faults') <= 5 THEN RAISE EXCEPTION 'x' USING ERRCODE = 'unique_violation'; END IF;"
+    )
+    assert told(runner, reserve("a", "1")) == ["RESERVED"]
+    superuser.execute("ALTER SEQUENCE faults RESTART START -1000 MINVALUE -1000")
+    assert told(runner, reserve("b", "1")) == ["CONTENTION"]
+    assert holds(superuser) == [("a", "RESERVED")]
+
+
 def test_a_deadlock_is_tried_again(runner: Runner, superuser: psycopg.Connection) -> None:
     on_each_new_hold(
         superuser, "IF nextval('faults') <= 2 THEN RAISE EXCEPTION 'x' USING ERRCODE = 'deadlock_detected'; END IF;"
@@ -133,6 +146,26 @@ def test_a_lock_that_others_keep_is_contention(
         assert told(quick, reserve("a", "1")) == ["CONTENTION"]
     assert told(quick, reserve("a", "1")) == ["RESERVED"]
     impatient.close()
+
+
+def test_a_process_that_stands_still_within_a_transaction_loses_its_locks_before_others_give_up(
+    database_url: str, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "SELECT setting::int FROM pg_settings WHERE name = :name"
+    with Database(database_url).transaction() as connection:
+        idle, lock = (
+            connection.execute(text(waits), {"name": name}).scalar_one()
+            for name in ("idle_in_transaction_session_timeout", "lock_timeout")
+        )
+    assert idle <= lock / 2
+    monkeypatch.setitem(database_module.WRITE_SETTINGS, "idle_in_transaction_session_timeout", "300ms")
+    still = Database(database_url)
+    with still.transaction() as connection:
+        connection.execute(text("SELECT 1 FROM book FOR UPDATE"))
+        assert told(runner, reserve("a", "1")) == ["RESERVED"]
+        with pytest.raises(DBAPIError):
+            connection.execute(text("SELECT 1"))
+    still.close()
 
 
 def test_a_connection_lost_before_the_commit_is_no_loss(runner: Runner, superuser: psycopg.Connection) -> None:
@@ -199,14 +232,38 @@ def test_a_database_that_cannot_take_writes_says_the_remedy(
 ) -> None:
     superuser.execute(damage.format(name=superuser.info.dbname))
     damaged = Database(database_url)
-    refusal = Runner(damaged).execute([reserve("a", "1")])[0].refusal
-    assert refusal is not None
-    assert (refusal.reason, remedy in refusal.message) == ("STORE_UNAVAILABLE", True)
-    damaged.close()
+    other = Runner(damaged)
+    for _ in range(2):
+        refusal = other.execute([reserve("a", "1")])[0].refusal
+        assert refusal is not None
+        assert (refusal.reason, remedy in refusal.message) == ("STORE_UNAVAILABLE", True)
     superuser.execute(repair.format(name=superuser.info.dbname))
-    repaired = Database(database_url)
-    assert told(Runner(repaired), reserve("a", "1")) == ["RESERVED"]
-    repaired.close()
+    # Without a restart: a session that began read-only stays so, but it is not kept.
+    assert told(other, reserve("a", "1")) == ["RESERVED"]
+    damaged.close()
+
+
+def test_settings_that_lose_writes_stop_the_writes_of_new_connections(
+    database_url: str, runner: Runner, superuser: psycopg.Connection
+) -> None:
+    """As after a restart with other settings, or a change to another server, while the service runs."""
+    name = superuser.info.dbname
+    superuser.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+                      (name,))  # fmt: skip
+    refusal = runner.execute([reserve("a", "1")])[0].refusal
+    assert refusal is not None
+    assert refusal.reason == "STORE_UNAVAILABLE"
+    assert "synchronous_commit is off" in refusal.message
+    assert holds(superuser) == []
+    superuser.execute(f"ALTER DATABASE {name} RESET synchronous_commit")
+    assert told(runner, reserve("a", "1")) == ["RESERVED"]
+
+
+def test_a_connection_keeps_its_synchronous_commit_when_the_configuration_is_changed(database: Database) -> None:
+    with database.transaction() as connection:
+        source = "SELECT setting, source FROM pg_settings WHERE name = 'synchronous_commit'"
+        assert tuple(connection.execute(text(source)).one()) == ("on", "session")
 
 
 def test_an_answer_to_commit_that_is_lost_is_found_out(

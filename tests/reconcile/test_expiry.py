@@ -65,6 +65,16 @@ async def test_the_sweep(database_url: str, tmp_path: Path) -> None:
         assert by_time == {("reserved", "ENTRY_KIND_RELEASE"), ("sent", "ENTRY_KIND_OUTCOME_UNKNOWN")}
 
 
+async def test_a_queue_that_is_shorter_than_a_round_is_swept_in_parts(database_url: str, tmp_path: Path) -> None:
+    async with serving(database_url, tmp_path, sweep_seconds=0.1, max_queue=2) as ledger:
+        await ledger.budget()
+        for i in range(5):
+            await ledger.gateway.holds.Reserve(reserve_request(f"op-{i}"))
+        age(database_url)
+        for i in range(5):
+            await until(ledger, f"op-{i}", "RELEASED")
+
+
 async def test_servers_that_sweep_at_once_do_no_harm(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path) as ledger:
         await ledger.budget()

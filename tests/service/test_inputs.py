@@ -9,9 +9,10 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ledger.domain.commands import Usage
+from ledger.domain.commands import Dispatch, NoCostProof, Usage
 from ledger.domain.model import Caller, Role
-from ledger.service.translate import budgets, commands
+from ledger.domain.refusals import Refusal
+from ledger.service.translate import budgets, commands, evidence
 from ledger.service.translate.fields import InvalidField
 from ledger.v1 import budget_pb2, hold_pb2, money_pb2, price_pb2
 from tests.service.harness import fixed, metered, refusal, reserve_request, resolve_request, sending_request, serving
@@ -162,6 +163,15 @@ def test_nonces(nonce: str, good: bool) -> None:
         commands.reserve(request, CALLER)
     else:
         assert field_of(commands.reserve, request) == "dispatch.nonce"
+    proof = resolve_request("a")
+    proof.no_cost.MergeFrom(hold_pb2.NoCostProof(kind=_NEVER_SENT, nonce=nonce))
+    if good:
+        read = commands.resolve(proof, CALLER).evidence
+        assert isinstance(read, NoCostProof)
+        assert read.nonce_hash == Dispatch(nonce, timedelta(minutes=1), "").nonce_hash
+        assert nonce not in repr(read)
+    else:
+        assert field_of(commands.resolve, proof) == "no_cost.nonce"
 
 
 def test_the_bounds_themselves_are_good() -> None:
@@ -292,6 +302,24 @@ def test_a_batch_of_the_wrong_size_is_refused_whole(count: int) -> None:
     release = hold_pb2.Command(release=hold_pb2.ReleaseRequest(idempotency_key="k", operation_id="a"))
     request = hold_pb2.BatchExecuteRequest(commands=[release] * count)
     assert field_of(commands.batch, request) == "commands"
+
+
+def test_a_fault_in_reading_one_command_does_not_touch_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(flavor: str, document: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(evidence, "normalize", broken)
+    resolving = resolve_request("b")
+    usage_object(resolving, "{}")
+    request = hold_pb2.BatchExecuteRequest(
+        commands=[
+            hold_pb2.Command(reserve=reserve_request("a")),
+            hold_pb2.Command(resolve=resolving),
+            hold_pb2.Command(reserve=reserve_request("c")),
+        ]
+    )
+    _, read = commands.batch(request, CALLER)
+    assert [item.reason if isinstance(item, Refusal) else item.operation_id for item in read] == ["a", "INTERNAL", "c"]
 
 
 async def test_the_path_of_the_field_reaches_the_caller(database_url: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -243,6 +244,25 @@ async def test_with_a_certificate_the_server_speaks_tls(database_url: str, tmp_p
         async with connect(ledger.address, token) as in_clear:
             call = in_clear.holds.ListHolds(hold_pb2.ListHoldsRequest(), timeout=5)
             assert (await refusal(call))[0] == "UNAVAILABLE"
+
+
+async def test_a_certificate_that_cannot_be_used_is_said(database_url: str, tmp_path: Path) -> None:
+    make_tokens(tmp_path / "tokens.jsonl")
+    text, pipe = tmp_path / "text", tmp_path / "pipe"
+    text.write_text("no certificate")
+    os.mkfifo(pipe)
+    for certificate, says in (
+        (text, "must be PEM files"),
+        (pipe, "TLS_CERTIFICATE"),
+        (tmp_path / "none", "TLS_CERTIFICATE"),
+    ):
+        settings = Settings(
+            listen="127.0.0.1:0", tokens_file=tmp_path / "tokens.jsonl", tls_certificate=certificate, tls_key=text
+        )
+        server = Server(settings, database_url)
+        with pytest.raises(OSError, match=says):
+            await server.start()
+        await server.drain()
 
 
 async def test_logs_say_who_and_why_and_never_what(

@@ -96,10 +96,23 @@ def test_a_file_that_others_can_write_or_that_is_missing_is_refused(tmp_path: Pa
         Tokens.load(tmp_path / "none")
 
 
+@pytest.mark.parametrize("special", ["pipe", "/dev/zero", "/dev/full"])
+def test_what_is_not_a_plain_file_is_refused_without_reading_it(tmp_path: Path, special: str) -> None:
+    path = tmp_path / special
+    if special == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(TokensError, match="not a plain file"):
+        Tokens.load(path)
+    with pytest.raises(TokensError, match="not a plain file"):
+        tokens.add(path, tenant="acme", actor="books", role=Role.FINANCE, now=NOW)
+
+
 def test_names_and_roles_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "tokens.jsonl"
     with pytest.raises(TokensError, match="actor"):
         tokens.add(path, tenant="acme", actor="two words", role=Role.FINANCE, now=NOW)
+    with pytest.raises(TokensError, match=r"actor: .*service's own"):
+        tokens.add(path, tenant="acme", actor="system:expiry", role=Role.FINANCE, now=NOW)
     with pytest.raises(TokensError, match="gateway, finance, auditor or admin"):
         tokens.add(path, tenant="acme", actor="me", role=Role.SYSTEM, now=NOW)
     assert not path.exists()

@@ -109,6 +109,7 @@ SETTLED: dict[str, Any] = {
     "resolution_kind": ResolutionKind.USAGE,
     "resolution_digest": b"d" * 32,
     "settled": Decimal("2.25"),
+    "execution_seen": True,
     "resolved_at": NOON,
 }
 

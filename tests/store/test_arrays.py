@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg import pq
+from psycopg.adapt import Dumper
 
 from ledger.store.arrays import (
     Amounts,
@@ -23,7 +25,6 @@ from ledger.store.arrays import (
     Texts,
     Times,
     Uuids,
-    register_arrays,
 )
 
 TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=20)
@@ -45,11 +46,26 @@ KINDS: dict[str, tuple[type[Array], st.SearchStrategy[Any], str]] = {
 }
 
 
+class Sent(Dumper):
+    """An array as it is, for a statement of the test."""
+
+    format = pq.Format.BINARY
+
+    def dump(self, obj: Array) -> bytes:
+        return obj.encoded()
+
+
+def dumper_of(kind: type[Array]) -> type[Dumper]:
+    return type(kind.__name__, (Sent,), {"oid": kind.array_oid})
+
+
 @pytest.fixture(scope="module")
 def sql(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(shared_database_url, autocommit=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        register_arrays(connection)
+        kinds: list[type[Array]] = [Lists, *(kind for kind, _, _ in KINDS.values())]
+        for kind in kinds:
+            connection.adapters.register_dumper(kind, dumper_of(kind))
         yield connection
 
 

@@ -1,14 +1,16 @@
 """The statements of the hot path look rows up in indexes, whatever the size of the tables, and with no statistics."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import pq
 from psycopg.rows import scalar_row
 
 from ledger.store import load, save
-from ledger.store.arrays import register_arrays
+from ledger.store.arrays import Array
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import T
@@ -34,7 +36,7 @@ ALTER TABLE hold SET (autovacuum_enabled = off); ALTER TABLE book SET (autovacuu
 ALTER TABLE receipt SET (autovacuum_enabled = off); ALTER TABLE budget SET (autovacuum_enabled = off);
 ALTER TABLE posting SET (autovacuum_enabled = off);
 INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
-    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, false, NULL, 0, NULL, NULL, NULL, NULL, 1
+    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, false, false, NULL, 0, NULL, NULL, NULL, NULL, 1
     FROM generate_series(1, {n}) i;
 INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0
     FROM generate_series(1, {n}) i;
@@ -48,7 +50,6 @@ INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, '
 def sql(request: pytest.FixtureRequest, shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A database with so many holds, books, budgets and receipts, of which the planner has no statistics."""
     with psycopg.connect(shared_database_url, row_factory=scalar_row) as connection:
-        register_arrays(connection)
         connection.execute(FILL.format(t=T, n=request.param).encode())
         yield connection
         connection.rollback()
@@ -60,9 +61,17 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
-def plan_of(sql: psycopg.Connection[Any], query: str, arrays: Any = None) -> list[dict[str, Any]]:
-    found: Any = sql.execute(f"EXPLAIN (FORMAT JSON) {query}".encode(), arrays).fetchone()
-    return list(nodes(found[0]["Plan"]))
+def plan_of(sql: psycopg.Connection[Any], query: str, arrays: Sequence[Array] = ()) -> list[dict[str, Any]]:
+    """The plan of a statement with its arrays as they are sent."""
+    result = sql.pgconn.exec_params(
+        f"EXPLAIN (FORMAT JSON) {query}".encode(),
+        [array.encoded() for array in arrays],
+        [array.array_oid for array in arrays],
+        [pq.Format.BINARY] * len(arrays),
+    )
+    found = result.get_value(0, 0)
+    assert found is not None, result.error_message
+    return list(nodes(json.loads(found)[0]["Plan"]))
 
 
 def scans(plan: list[dict[str, Any]]) -> list[str]:
@@ -88,13 +97,9 @@ def test_each_key_is_looked_up_in_an_index(sql: psycopg.Connection[Any], name: s
 @pytest.mark.parametrize("name", LOOK_UPS)
 def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], name: str) -> None:
     statement, _ = LOOK_UPS[name]
-    text, kinds = statement.sql, []
-    for number, column in enumerate(statement.names, 1):
-        kind = "bigint[]" if column == "version" else "text[]"
-        text = text.replace(f"%({column})s", f"${number}")
-        kinds.append(kind)
+    kinds = ["bigint[]" if column == "version" else "text[]" for column in statement.names]
     sql.execute(b"SET LOCAL plan_cache_mode = force_generic_plan")
-    sql.execute(f"PREPARE look_up ({', '.join(kinds)}) AS {text}".encode())
+    sql.execute(f"PREPARE look_up ({', '.join(kinds)}) AS {statement.sql}".encode())
     plan = plan_of(sql, f"EXECUTE look_up ({', '.join(f'NULL::{kind}' for kind in kinds)})")
     sql.execute(b"DEALLOCATE look_up")
     assert looked_up_by(plan, statement.names), scans(plan)

@@ -83,7 +83,11 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize("prefer", ["installed", "wheel"])
-def test_it_serves_the_ledger_and_keeps_the_data(data_dir: Path, prefer: Prefer) -> None:
+def test_it_serves_the_ledger_and_keeps_the_data(
+    data_dir: Path, prefer: Prefer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Data finds the programs that made it, if nothing forbids them.
+    monkeypatch.delenv("SPEND_LEDGER_POSTGRES", raising=False)
     try:
         major = major_version(find_binaries(prefer))
     except PostgresUnavailable as missing:
@@ -148,7 +152,8 @@ def test_an_ordinary_user_runs_it_as_itself(data_dir: Path) -> None:
             group=nobody.pw_gid,
             extra_groups=[],
             cwd="/",
-            env={"PATH": os.defpath},
+            env={"PATH": os.defpath}
+            | {name: os.environ[name] for name in ("SPEND_LEDGER_POSTGRES",) if name in os.environ},
             capture_output=True,
             text=True,
             check=False,

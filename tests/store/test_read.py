@@ -207,7 +207,10 @@ def test_postings_of_a_book_come_by_version(ledger: Ledger, database: Database) 
             "SPENT -7",
             "DEFICIT 2",
         ]
-        assert read.list_postings(connection, "acme", "lab#0", limit=3, after=("7",)) == ("USD", Page((), None))
+        after_the_last = read.list_postings(connection, "acme", "lab#0", limit=3, after=("7",))
+        assert after_the_last is not None
+        currency, rest = after_the_last
+        assert (currency, rest.items, rest.next) == ("USD", (), None)
         assert read.list_postings(connection, "acme", "none#0", limit=3) is None
 
 

@@ -40,6 +40,7 @@ def test_new_hold_with_every_field(database: Database) -> None:
         request_group="group-1",
         provider_receipt="rcpt-1",
         inferred=True,
+        execution_seen=True,
         **s.DISPATCHED,
     )
     s.write(database, both(given))

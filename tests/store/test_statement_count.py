@@ -1,6 +1,6 @@
 """How many statements a batch costs does not depend on how many commands it has."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,13 +9,16 @@ import pytest
 from sqlalchemy import event
 
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.store.arrays import Array
 from ledger.store.database import Database
+from ledger.store.pipeline import Answer, Pipeline
+from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY
 
 
 class Recorder:
-    """Every statement that reaches psycopg, and every one that SQLAlchemy knows of."""
+    """Every statement that goes out in a pipeline, through psycopg or SQLAlchemy."""
 
     def __init__(self) -> None:
         self.statements: list[str] = []
@@ -35,10 +38,20 @@ class Recorder:
 
         return Counting
 
+    def pipelines(self) -> Callable[[Pipeline, Statement, Sequence[Array]], Answer]:
+        run = Pipeline.run
+
+        def counting(pipeline: Pipeline, statement: Statement, arrays: Sequence[Array] = ()) -> Answer:
+            self.statements.append(statement.sql)
+            return run(pipeline, statement, arrays)
+
+        return counting
+
 
 @pytest.fixture
-def recorder(database: Database) -> Iterator[Recorder]:
+def recorder(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
     recorder = Recorder()
+    monkeypatch.setattr(Pipeline, "run", recorder.pipelines())
 
     @event.listens_for(database.engine, "checkout")
     def count(connection: Any, *_: Any) -> None:
@@ -78,7 +91,7 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 
 
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
-# writes the kinds of rows that follow. Begin and commit are not statements of a cursor.
+# writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
     "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
     "dispatch": (3 + 1, 2),  # closed books; holds, receipts

@@ -81,6 +81,13 @@ DEFECTS = [
     ("openai.chat", '{"usage": ', "the document is not JSON"),
     ("openai.chat", "[" * 8000, "the document is not JSON"),
     ("openai.chat", '{"usage": {"prompt_tokens": NaN}}', "NaN and Infinity are not numbers"),
+    # The sum of these has 4,301 digits, which Python refuses to write.
+    (
+        "anthropic.messages",
+        '{"usage": {"input_tokens": 1, "output_tokens": 1, "iterations": [{"input_tokens": %s}, {"input_tokens": 1}]}}'
+        % ("9" * 4300),
+        "a number has more than 40 digits",
+    ),
     ("openai.chat", '{"usage": {"prompt_tokens": 1, "prompt_tokens": 2}}', "an object has the same name twice"),
     ("openai.chat", '{"usage": {"prompt_tokens": ' + "9" * 5000 + "}}", "the document is not JSON"),
     ("openai.chat", "[]", "the document is not a JSON object"),

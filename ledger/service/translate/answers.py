@@ -14,11 +14,21 @@ from ledger.domain.batch import Outcome
 from ledger.domain.model import Hold, Incident
 from ledger.domain.money import plain
 from ledger.domain.quotes import Quote, QuoteKind
-from ledger.domain.refusals import Refusal
+from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.service.errors import Refused, command_error
 from ledger.v1 import error_pb2, money_pb2
 from ledger.v1 import hold_pb2 as pb
+
+# Of one answer. Clients take 4 MiB unless they are told otherwise.
+MOST_BYTES = 3_500_000
+# What protobuf writes around a result, at most.
+_FRAME_BYTES = 16
+_NO_ROOM = Refusal(
+    Reason.UNKNOWN_WRITE_OUTCOME,
+    "The answer had no room for this result: ask again with the same key, in a smaller batch.",
+    {"recovery_action": "retry_same_key"},
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES = {state: pb.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
@@ -68,7 +78,11 @@ _WRITERS: Final[dict[str, Callable[[Any, Outcome], None]]] = {
 
 
 def batch(names: Sequence[str], answers: Sequence[Outcome | Refusal]) -> pb.BatchExecuteResponse:
-    """One result for each command, in their order; `names` are the commands' names in the oneof."""
+    """One result for each command, in their order; `names` are the commands' names in the oneof.
+
+    What was done is not lost because the answer would be too long for its reader: a result without room is told as one that the
+    same key gives again.
+    """
     response = pb.BatchExecuteResponse()
     add = response.results.add
     for name, answer in zip(names, answers, strict=True):
@@ -78,7 +92,21 @@ def batch(names: Sequence[str], answers: Sequence[Outcome | Refusal]) -> pb.Batc
         else:
             assert isinstance(answer, Outcome)
             _WRITERS[name](getattr(add(), name), answer)
+    if response.ByteSize() > MOST_BYTES:
+        _shorten(response)
     return response
+
+
+def _shorten(response: pb.BatchExecuteResponse) -> None:
+    """Keeps every refusal, and as many of the results as there is room for, the first ones."""
+    no_room = command_error(_NO_ROOM)
+    refused = sum(result.ByteSize() for result in response.results if result.HasField("error"))
+    room = MOST_BYTES - refused - len(response.results) * (no_room.ByteSize() + _FRAME_BYTES)
+    for result in response.results:
+        if not result.HasField("error"):
+            room -= result.ByteSize()
+            if room < 0:
+                result.error.CopyFrom(no_room)
 
 
 def write_hold(message: pb.Hold, hold: Hold) -> None:

@@ -1,5 +1,6 @@
 """Requests about holds, to commands. On the hot path: a command of a batch costs a few microseconds here."""
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
@@ -17,10 +18,11 @@ from ledger.domain.commands import (
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
 from ledger.domain.quotes import QuoteKind, QuoteSpec
-from ledger.domain.refusals import Refusal
+from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import HOLDS, denied
 from ledger.service.translate.evidence import no_cost_proof, usage
 from ledger.service.translate.fields import (
+    LEAST_NONCE,
     MAX_INT32,
     InvalidField,
     amount,
@@ -36,12 +38,15 @@ from ledger.service.translate.fields import (
 )
 from ledger.v1 import hold_pb2 as pb
 
+log = logging.getLogger("ledger.service")
+
 MAX_COMMANDS = 1000
 MAX_BUDGETS = 32
 DEFAULT_SPAN = timedelta(minutes=15)
 LEAST_SPAN = timedelta(seconds=1)
 MOST_SPAN = timedelta(hours=24)
 _GROUPS = frozenset(GROUPS)
+_UNREAD = Refusal(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 MAX_CHOICES = 1000
 
@@ -142,12 +147,16 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
             except InvalidField as invalid:
                 path = f"commands[{index}].{name}.{invalid.path}"
                 commands.append(InvalidField(path, invalid.rule).refusal)
+            except Exception:
+                # A fault of ours in one command must not touch its neighbours.
+                log.exception("a command of a batch could not be read", extra={"method": _READERS[name][0]})
+                commands.append(_UNREAD)
     return names, commands
 
 
 def _dispatch(message: pb.Dispatch) -> Dispatch:
     return Dispatch(
-        text(message.nonce, "dispatch.nonce", least=16),
+        text(message.nonce, "dispatch.nonce", least=LEAST_NONCE),
         duration(message.lease, "dispatch.lease", LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN,
         text(message.executor, "dispatch.executor"),
     )

@@ -10,6 +10,7 @@ from decimal import Decimal
 from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.service.translate.fields import (
+    LEAST_NONCE,
     InvalidField,
     empty_or_identifier,
     entries,
@@ -83,6 +84,7 @@ def no_cost_proof(message: pb.NoCostProof) -> NoCostProof:
         number(message.provider_status, "no_cost.provider_status", 0, MAX_STATUS),
         empty_or_identifier(message.provider_request_id, "no_cost.provider_request_id"),
         _observed(message, "no_cost.observe_time"),
+        text(message.nonce, "no_cost.nonce", least=LEAST_NONCE) if message.nonce else "",
     )
 
 

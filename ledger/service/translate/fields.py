@@ -33,6 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_OF_A_DAY = 86_400
 MAX_LABELS = 32
 MAX_TEXT = 256
+LEAST_NONCE = 16
 MAX_INT32 = 2**31 - 1
 
 

@@ -154,7 +154,7 @@ HOLDS = (
     ),
     Law(
         "5.3",
-        "A resolution rests on accepted evidence with its digest, and on the entry that it posted.",
+        "A resolution rests on accepted evidence with its digest, which nothing rules out, and on the entry that it posted.",
         """
         SELECT CASE
             WHEN (r.kind = 'NEVER_DISPATCHED') <> (r.evidence_id IS NULL)
@@ -163,6 +163,10 @@ HOLDS = (
             WHEN r.evidence_id IS NOT NULL AND (v.status, v.kind, v.digest) IS DISTINCT FROM ('ACCEPTED'::text, r.kind, r.digest)
                 THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
                     coalesce(v.status || ' ' || v.kind, 'not there'))
+            WHEN h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT') AND v.status = 'ACCEPTED'
+                THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
+            WHEN r.kind = 'USAGE' AND h.state = 'SETTLED' AND NOT h.execution_seen
+                THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))

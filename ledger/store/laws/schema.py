@@ -18,6 +18,7 @@ TRIGGERS = {
     "hold": (
         "hold_attempts",
         "hold_birth",
+        "hold_execution",
         "hold_identity",
         "hold_never_removed",
         "hold_release",

@@ -1,0 +1,63 @@
+"""A naive model of budgets and holds.
+
+It knows only sums: what is used of a budget is what is held for open holds and what was spent on settled ones. Available is what
+the limit leaves, deficit what it does not.
+"""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from hypothesis import strategies as st
+
+from ledger.v1 import hold_pb2
+
+OPEN = {"RESERVED", "DISPATCHING", "OUTCOME_UNKNOWN"}
+BUDGETS = {"org": None, "team": "org", "user": "team", "free": None}
+CHAINS = {"org": {"org"}, "team": {"org", "team"}, "user": {"org", "team", "user"}, "free": {"free"}}
+
+
+@dataclass
+class ModelHold:
+    amount: Decimal
+    tolerance: Decimal
+    levels: set[str]
+    request: hold_pb2.ReserveRequest
+    state: str = "RESERVED"
+    nonce: str = ""
+    settled: Decimal = Decimal(0)
+    kind: str = ""
+    receipt: str = ""
+    executed: bool = False
+    keys: dict[str, str] = field(default_factory=dict)
+
+
+class NaiveModel:
+    """What is expected of the ledger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: dict[str, Decimal | None] = {}
+        self.holds: dict[str, ModelHold] = {}
+        self.incidents: set[tuple[str, str]] = set()
+
+    def used(self, level: str) -> Decimal:
+        mine = [h for h in self.holds.values() if level in h.levels]
+        return sum((h.amount for h in mine if h.state in OPEN), Decimal(0)) + sum((h.settled for h in mine), Decimal(0))
+
+    def room(self, level: str) -> Decimal | None:
+        limit = self.limits[level]
+        return None if limit is None else max(limit - self.used(level), Decimal(0))
+
+    def some_hold(self, data: st.DataObject, *states: str) -> str:
+        """One of the holds in these states; of all holds an open one more often, for a closed one has little left to live."""
+        names = [name for name, h in self.holds.items() if not states or h.state in states]
+        alive = [name for name in names if self.holds[name].state in OPEN]
+        prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
+        name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
+        return name
+
+    def accepted_twice(self, name: str, receipt: str) -> bool:
+        """Whether this receipt is a second one, which is an incident."""
+        twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
+        self.incidents |= {(name, receipt)} if twice else set()
+        return twice
