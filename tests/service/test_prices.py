@@ -1,9 +1,12 @@
 """Price cards over gRPC: all that they can say, what a call would be quoted at, and what it is settled at."""
 
+from decimal import Decimal
 from pathlib import Path
 
+from ledger.audit.check import check
+from ledger.store.database import Database
 from ledger.v1 import hold_pb2, price_pb2
-from tests.service.harness import fixed, invalid, metered, put_card, refusal, reserve_request, serving
+from tests.service.harness import fixed, invalid, metered, put_card, refusal, reserve_request, sending_request, serving
 
 RATES = [
     price_pb2.Rate(bucket="input_tokens", price="2"),
@@ -83,3 +86,32 @@ async def test_a_preview_of_what_has_no_quote_says_what_is_missing(database_url:
         many = metered()
         many.metered.choices = 1001
         assert await invalid(preview(price_pb2.PreviewQuoteRequest(quote=many))) == "quote.metered.choices"
+
+
+async def test_a_hold_is_settled_by_region_range_and_time_of_the_day_and_reprices_from_its_rows(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with serving(database_url, tmp_path) as ledger:
+        await ledger.budget()
+        await ledger.finance.prices.PutPriceCard(price_pb2.PutPriceCardRequest(idempotency_key="k", card=full()))
+        spec = hold_pb2.QuoteSpec(metered=hold_pb2.MeteredQuote(card_id="full", region="us"))
+        await ledger.gateway.holds.Reserve(sending_request("op", quote=spec))
+        buckets = {"input_tokens": 500, "output_tokens": 150, "output_reasoning_tokens": 50, "output_audio_tokens": 100}
+        evidence = hold_pb2.UsageEvidence(
+            source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE, provider="openai", model="gpt-5-2025-08-07", adapter="test",
+            adapter_revision="1", buckets=hold_pb2.BucketUsage(quantities=buckets),
+        )  # fmt: skip
+        settled = await ledger.gateway.holds.Resolve(
+            hold_pb2.ResolveRequest(idempotency_key="s", operation_id="op", usage=evidence)
+        )
+        sent = settled.hold.attempt.dispatch_time.ToDatetime()
+        minute = 60 * sent.hour + sent.minute
+        audio = 20 if minute >= 16 * 60 + 30 or minute < 30 else 30
+        # 500 * 2; 200 of output, 100 at 8 and 100 at 6; 100 of audio; all by 1.1; and one request at 0.005
+        millionths = (500 * 2 + 100 * 8 + 100 * 6 + 100 * audio) * Decimal("1.1") + 5000
+        assert Decimal(settled.hold.resolution.amount.amount) == millionths / 10**6
+    database = Database(database_url, pool_size=1)
+    try:
+        assert [(law.law, law.examples) for law in check(database) if law.violations] == []
+    finally:
+        database.close()
