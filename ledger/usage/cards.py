@@ -138,10 +138,15 @@ def _windows(model: ModelInfo, at: datetime, unsaid: list[str]) -> dict[str, dic
 
 
 def _window(constraint: TimeOfDateConstraint) -> str | None:
-    ends = [_utc(end) for end in (constraint.start_time, constraint.end_time)]
-    if any(end.second or end.microsecond for end in ends) or ends[0] == ends[1]:
+    begin, end = ends(constraint)
+    if begin == end or any(moment.second or moment.microsecond for moment in (begin, end)):
         return None
-    return "-".join(f"{end:%H:%M}" for end in ends)
+    return f"{begin:%H:%M}-{end:%H:%M}"
+
+
+def ends(constraint: TimeOfDateConstraint) -> tuple[time, time]:
+    """When a window of the day begins and ends, in UTC."""
+    return _utc(constraint.start_time), _utc(constraint.end_time)
 
 
 def _utc(moment: time) -> time:

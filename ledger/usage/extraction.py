@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from genai_prices.types import ArrayMatch, UsageExtractor
 
-from ledger.domain.cards import MAX_QUANTITY
+from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.usage.fields import Object, Path, at, doubts_of, steps
 
 
@@ -69,9 +69,12 @@ class Reader:
             raise Unreadable(*malformed or (str(error).replace("`", ""),)) from error
         counts: dict[str, int] = {}
         for key, value in vars(found).items():
-            counts[key] = int(value)
-            if counts[key] != value:
-                raise Unreadable(*malformed or (f"{key} is not a whole number",))
+            whole = int(value)
+            if whole == value and whole <= MAX_QUANTITY:
+                counts[key] = whole
+            elif key in GROUP_OF_BUCKET:
+                # Several fields may add up to one count.
+                raise Unreadable(*malformed or (f"{key} is not a whole number up to {MAX_QUANTITY}",))
         if ("inputTokens",) in self.mapped and _cached_inside(usage):
             counts["input_tokens"] = usage["inputTokens"]
         costs: dict[str, Decimal] = {}

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from genai_prices.types import ModelInfo, Provider
+from genai_prices.types import ModelInfo, Provider, TimeOfDateConstraint
 
 from ledger.domain.cards import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, STANDARD_TIER
 from ledger.domain.money import ZERO, plain, total
 from ledger.domain.pricing import price
 from ledger.usage.buckets import Untold, disjoint, parts_above_the_whole, without_bucket
-from ledger.usage.cards import Made, changes, price_card
+from ledger.usage.cards import Made, changes, ends, price_card
 from ledger.usage.catalogue import Catalogue
 from ledger.usage.extraction import Reader, Reading, Unreadable
 
@@ -54,7 +54,7 @@ class Pricer:
 
     catalogue: Catalogue
     at: datetime
-    _made: dict[tuple[str, str], Made] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[str, str, datetime], Made] = field(default_factory=dict, repr=False)
     _readers: dict[tuple[str, str], Reader | None] = field(default_factory=dict, repr=False)
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Priced]:
@@ -99,7 +99,17 @@ class Pricer:
         return self._at_the_card(result._replace(model=model.id), reading, provider, model)
 
     def _at_the_card(self, result: Priced, reading: Reading, provider: Provider, model: ModelInfo) -> Priced:
-        made = self._card(provider, model)
+        priced = self._at(self.at, result, reading, provider, model)
+        notes = []
+        for other in _other_times(model, self.at):
+            then = self._at(other, result, reading, provider, model)
+            if then.status == PRICED and then.amount != priced.amount:
+                amounts = f"{plain(then.input_amount)} for input and {plain(then.output_amount)} for output"
+                notes.append(f"priced as at {_written(self.at)}; at {_written(other)} it was or will be {amounts}")
+        return priced._replace(reasons=(*priced.reasons, *notes))
+
+    def _at(self, at: datetime, result: Priced, reading: Reading, provider: Provider, model: ModelInfo) -> Priced:
+        made = self._card(provider, model, at)
         try:
             buckets = disjoint(reading.counts, made.apart)
         except Untold as error:
@@ -107,21 +117,19 @@ class Pricer:
         wrong = parts_above_the_whole(buckets)
         if wrong:
             return result._replace(buckets=buckets, reasons=(*result.reasons, *wrong))
-        result = result._replace(buckets=buckets, reasons=(*result.reasons, *self._notes(made, model)))
         if made.card is None:
             # The catalogue knows the model and gives it no price: that is not a price of zero.
-            return result._replace(status=UNPRICEABLE, reasons=(*result.reasons, *made.unsaid))
+            return result._replace(status=UNPRICEABLE, buckets=buckets, reasons=(*result.reasons, *made.unsaid))
         if made.card.prices("requests", STANDARD_TIER):
             buckets["requests"] = 1
-        lines, unpriced = price(made.card, buckets, STANDARD_TIER, self.at)
-        if unpriced and not lines:
-            return result._replace(status=UNPRICEABLE, reasons=(*result.reasons, *unpriced))
+        lines, unpriced = price(made.card, buckets, STANDARD_TIER, at)
         amounts = {
             group: total(line.amount for line in lines if GROUP_OF_BUCKET[line.bucket] == group)
             for group in (INPUT_GROUP, OUTPUT_GROUP)
         }
         return result._replace(
-            status=PRICED,
+            status=UNPRICEABLE if unpriced and not lines else PRICED,
+            buckets=buckets,
             input_amount=amounts[INPUT_GROUP],
             output_amount=amounts[OUTPUT_GROUP],
             amount=total(line.amount for line in lines),
@@ -135,19 +143,27 @@ class Pricer:
             self._readers[key] = None if found is None else Reader(found)
         return self._readers[key]
 
-    def _card(self, provider: Provider, model: ModelInfo) -> Made:
-        key = (provider.id, model.id)
+    def _card(self, provider: Provider, model: ModelInfo, at: datetime) -> Made:
+        key = (provider.id, model.id, at)
         if key not in self._made:
-            self._made[key] = price_card(model, provider.id, self.at, tenant="", card_id=model.id)
+            self._made[key] = price_card(model, provider.id, at, tenant="", card_id=model.id)
         return self._made[key]
 
-    def _notes(self, made: Made, model: ModelInfo) -> tuple[str, ...]:
-        """That the price would not be the same at another time."""
-        at = f"priced as at {self.at:%Y-%m-%dT%H:%M:%SZ}"
-        notes = [f"its prices change on {change.date()}: {at}" for change in changes(model)]
-        windows = {rate.window for rate in made.card.rates if rate.window} if made.card is not None else ()
-        notes += [f"its prices change with the time of the day, {window} UTC: {at}" for window in sorted(windows)]
-        return tuple(notes)
+
+def _other_times(model: ModelInfo, at: datetime) -> list[datetime]:
+    """Times at which a model that changes its prices may have had, or will have, others: by date, and of the same day."""
+    others = [change - timedelta(seconds=1) for change in changes(model)] + changes(model)[-1:]
+    if isinstance(model.prices, list):
+        for entry in model.prices:
+            if isinstance(entry.constraint, TimeOfDateConstraint):
+                others += [
+                    at.replace(hour=t.hour, minute=t.minute, second=0, microsecond=0) for t in ends(entry.constraint)
+                ]
+    return others
+
+
+def _written(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _told(reading: Reading) -> dict[str, int]:

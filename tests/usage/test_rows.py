@@ -115,12 +115,17 @@ def test_a_price_that_changes_is_that_of_its_time_and_says_so() -> None:
     by_day, by_night = (priced("nightly", {"in": 10, "out": 0}, at) for at in (DAY, NIGHT))
     assert (by_day.amount, by_night.amount) == (Decimal("0.00003"), Decimal("0.00001"))
     assert by_day.reasons == (
-        "its prices change with the time of the day, 08:00-20:00 UTC: priced as at 2026-06-01T12:00:00Z",
+        "priced as at 2026-06-01T12:00:00Z; at 2026-06-01T20:00:00Z it was or will be 0.00001 for input and 0 for output",
     )
     before = priced("changing", {"in": 0, "out": 10})
     after = priced("changing", {"in": 0, "out": 10}, datetime(2026, 7, 1, tzinfo=UTC))
     assert (before.amount, after.amount) == (Decimal("0.00003"), Decimal("0.00004"))
-    assert after.reasons == ("its prices change on 2026-07-01: priced as at 2026-07-01T00:00:00Z",)
+    assert before.reasons == (
+        "priced as at 2026-06-01T12:00:00Z; at 2026-07-01T00:00:00Z it was or will be 0 for input and 0.00004 for output",
+    )
+    assert after.reasons == (
+        "priced as at 2026-07-01T00:00:00Z; at 2026-06-30T23:59:59Z it was or will be 0 for input and 0.00003 for output",
+    )
 
 
 def test_no_price_is_not_zero() -> None:
@@ -145,6 +150,7 @@ def test_no_price_is_not_zero() -> None:
         ({"in": 1}, "use.out is absent"),
         ({"in": -1, "out": 1}, "use.in is negative"),
         ({"in": 1.5, "out": 1}, "use.in is not a whole number"),
+        ({"in": 10**400, "out": 1}, "use.in is above 1000000000000000"),
         (
             {"in": 10, "out": 1, "details": {"cached": 11}},
             "input_tokens comes to -1: its parts are more than the whole",
