@@ -28,30 +28,36 @@ def disjoint(counts: Mapping[str, int], apart: Collection[str] = EVERY_KIND) -> 
     is negative if the parts are more than the whole. Raises Untold.
     """
 
-    def of(bucket: str) -> int:
-        return counts.get(bucket, 0) if bucket in apart else 0
-
-    read, written, for_an_hour = of("cache_read_tokens"), of("cache_write_tokens"), of("cache_write_1h_tokens")
+    told = {bucket: quantity for bucket, quantity in counts.items() if quantity and bucket in apart}
+    read, written, for_an_hour = (
+        told.get(bucket, 0) for bucket in ("cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+    )
     if for_an_hour and "cache_write_tokens" not in counts:
         raise Untold("cache_write_1h_tokens is reported, but cache_write_tokens is not")
-    buckets = {bucket: of(bucket) for bucket in _OUTPUTS} | {bucket: counts.get(bucket, 0) for bucket in _COUNTED}
+    buckets = {bucket: told[bucket] for bucket in _OUTPUTS if bucket in told}
+    buckets |= {bucket: counts[bucket] for bucket in _COUNTED if bucket in counts}
+    of_outputs = sum(buckets.get(bucket, 0) for bucket in _OUTPUTS)
+    cached = kept = beside = 0
     for kind in _MODALITIES:
-        of_kind, cached, kept = f"input_{kind}_tokens", f"cache_{kind}_read_tokens", f"cache_{kind}_write_tokens"
-        for both, other in ((cached, read), (kept, written)):
-            if of(of_kind) and other and both in apart and both not in counts:
-                raise Untold(f"it is not reported how many of the {of_kind} are {both}")
-        buckets[cached] = of(cached)
-        if kept in EVERY_KIND:
-            buckets[kept] = of(kept)
-        buckets[of_kind] = of(of_kind) - of(cached) - of(kept) if of_kind in apart else 0
-    buckets["cache_read_tokens"] = read - sum(buckets[f"cache_{kind}_read_tokens"] for kind in _MODALITIES)
-    buckets["cache_write_1h_tokens"] = for_an_hour
-    buckets["cache_write_tokens"] = written - for_an_hour - buckets["cache_audio_write_tokens"]
-    beside = sum(buckets[bucket] for bucket in buckets if GROUP_OF_BUCKET[bucket] == "input_tokens")
-    totals = {
-        "input_tokens": counts.get("input_tokens", 0) - beside,
-        "output_tokens": counts.get("output_tokens", 0) - sum(buckets[bucket] for bucket in _OUTPUTS),
+        of_kind, of_cache, of_writes = (
+            told.get(bucket, 0)
+            for bucket in (f"input_{kind}_tokens", f"cache_{kind}_read_tokens", f"cache_{kind}_write_tokens")
+        )
+        if not (of_kind or of_cache or of_writes):
+            continue
+        for both, other in ((f"cache_{kind}_read_tokens", read), (f"cache_{kind}_write_tokens", written)):
+            if of_kind and other and both in apart and both not in counts:
+                raise Untold(f"it is not reported how many of the input_{kind}_tokens are {both}")
+        buckets |= {f"cache_{kind}_read_tokens": of_cache, f"cache_{kind}_write_tokens": of_writes}
+        buckets[f"input_{kind}_tokens"] = of_kind - of_cache - of_writes
+        cached, kept, beside = cached + of_cache, kept + of_writes, beside + of_kind
+    buckets |= {
+        "cache_read_tokens": read - cached,
+        "cache_write_1h_tokens": for_an_hour,
+        "cache_write_tokens": written - for_an_hour - kept,
     }
+    plain = counts.get("input_tokens", 0) - (read - cached) - (written - kept) - beside
+    totals = {"input_tokens": plain, "output_tokens": counts.get("output_tokens", 0) - of_outputs}
     return totals | {bucket: quantity for bucket, quantity in buckets.items() if quantity}
 
 

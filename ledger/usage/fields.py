@@ -32,7 +32,8 @@ _DURATIONS = ("_time", "_ms", "_duration", "latency")
 def at(data: object, *path: str) -> Any:
     """The value at a path, None if it is absent, null, or below something that is not an object."""
     for step in path:
-        if not isinstance(data, Mapping):
+        # What came from JSON is a dict, and asking for a Mapping is slow.
+        if type(data) is not dict and not isinstance(data, Mapping):
             return None
         data = data.get(step)
     return data
@@ -105,7 +106,7 @@ def _turns(usage: Object, name: str) -> Iterator[str]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return type(value) in (int, float, Decimal)
 
 
 def _leaves(data: object, path: Path, by: Collection[str]) -> Iterator[tuple[Path, Any]]:
@@ -113,14 +114,18 @@ def _leaves(data: object, path: Path, by: Collection[str]) -> Iterator[tuple[Pat
 
     An item of a list goes by the value of one of the fields `by`, so the second of that value stands out as unknown.
     """
-    if isinstance(data, Mapping):
+    if isinstance(data, dict):
         for key, value in data.items():
-            if key != "iterations":
-                yield from _leaves(value, (*path, ascii(key)[1:-1]), by)
+            here = (*path, key if key.isascii() and key.isprintable() else ascii(key)[1:-1])
+            if isinstance(value, dict | list):
+                if key != "iterations":
+                    yield from _leaves(value, here, by)
+            elif value is not None:
+                yield here, value
     elif isinstance(data, list):
         seen: set[str] = set()
         for number, item in enumerate(data):
-            named = next((str(item[f]).lower() for f in by if isinstance(item, Mapping) and f in item), "")
+            named = next((str(item[f]).lower() for f in by if isinstance(item, dict) and f in item), "")
             known = named and named not in seen
             seen.add(named)
             yield from _leaves(item, (*path, f"[{ascii(named)[1:-1]}]" if known else f"[{number}]"), by)

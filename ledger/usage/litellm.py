@@ -84,6 +84,8 @@ def litellm_entries(document: Mapping[str, Any]) -> Iterator[Entry]:
             yield _entry(name, fields)
         except _UnbelievableError as error:
             yield Entry(name, None).refused(str(error))
+        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            yield Entry(name, None).refused(f"its fields are in another form: {error!r}"[:200])
 
 
 def _entry(name: str, fields: Any) -> Entry:

@@ -185,6 +185,19 @@ def test_what_is_no_price_map(text: str) -> None:
         read_litellm(text)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tiered_pricing": 3}, {"tiered_pricing": [3]}, {"tiered_pricing": [{"range": [], "input_cost_per_token": 1}]},
+        {"tiered_pricing": [{"range": ["x"], "input_cost_per_token": 1}]}, {"provider_specific_entry": [1]},
+    ],
+)  # fmt: skip
+def test_fields_in_another_form_are_refused(fields: dict[str, Any]) -> None:
+    found = entry(input_cost_per_token=1e-06, **fields)
+    assert found.card is None
+    assert found.reasons[0].startswith("its fields are in another form: ")
+
+
 def test_an_entry_without_a_provider_and_names_that_begin_with_a_sign() -> None:
     assert entry(text='{"m": {"mode": "chat"}}').reasons == ("it names no provider",)
     assert entry(text='{"m": 3}').reasons == ("it names no provider",)
