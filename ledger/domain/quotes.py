@@ -140,14 +140,19 @@ def quote(spec: QuoteSpec, card: PriceCard | None, now: datetime) -> Quote | Ref
     ceilings = dict(spec.ceilings)
     bounds: dict[str, int] = {}
     clamped: list[str] = []
+    missing: list[str] = []
     for group in offered.groups:
         bound = _bound(group, ceilings.get(group), spec.choices, card, clamped)
         if bound is None:
-            return _unquotable(
-                f"{group} has no ceiling: give one, or put the model's own limit on the card.",
-                f"quote.metered.ceilings[{group}]",
-            )
-        bounds[group] = bound
+            missing.append(group)
+        else:
+            bounds[group] = bound
+    if missing:
+        return _unquotable(
+            f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no ceiling: give one, or put the model's own "
+            "limit on the card.",
+            f"quote.metered.ceilings[{missing[0]}]",
+        )
     prompt = bounds.get(INPUT_GROUP, 0)
     lines = []
     for group, quantity in bounds.items():

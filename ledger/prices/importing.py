@@ -31,7 +31,7 @@ are read to 12 significant digits. A rate above 0.1 USD per token is refused
 unless its entry is named by --allow; one that is negative or no number always.
 
 --dry-run puts nothing. With --server it shows what would change.
-The token of a caller with role finance or admin is read from {TOKEN_VARIABLE}.
+The token of a caller (finance or admin) is read from {TOKEN_VARIABLE}.
 
 examples:
   spend-ledger prices import --format litellm prices.json --dry-run

@@ -12,11 +12,11 @@ from ledger.usage.rows import PRICED, Priced, Pricer
 
 DESCRIPTION = "Price recorded provider responses by a catalogue."
 EPILOG = """
-The catalogue is in the JSON form of genai-prices, and brings its own extractors.
+The catalogue is in the JSON form of genai-prices, with its extractors.
 A row of the usages is {"body": …, "model": …, "extracted": [{"extractors":
-[{"provider_id": …, "api_flavor": …}]}]}: the body is read once for each of them.
+[{"provider_id": …, "api_flavor": …}]}]}: the body is read once for each.
 
-Prices that change are those in force at --at, and the result says that they do.
+Prices that change are those in force at --at; the result names the others.
 What is doubtful about a usage is in its reasons; it is priced all the same, for
 nothing is settled here. No price is not zero: it is "unpriceable".
 

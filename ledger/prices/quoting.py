@@ -28,8 +28,8 @@ The card is one of a ledger (--server; its token is in SPEND_LEDGER_TOKEN), or
 what a catalogue would become (--catalogue), by the name provider/model.
 
 Each group of buckets is bounded by a ceiling: what is asked for, lowered to the
-model's own limit. It is quoted at the highest rate that can apply: of every kind
-of token in it, in the asked tier or the standard one, at any time of the day.
+model's own limit. It is quoted at the highest rate that can apply: of every
+kind of token in it, in the asked tier or the standard one, at any time.
 Exit status 1 if there is no finite price; the answer says what is missing.
 
 examples:

@@ -15,6 +15,8 @@ from ledger.usage.buckets import Untold, disjoint, parts_above_the_whole, withou
 from ledger.usage.cards import Made, changes, ends, price_card
 from ledger.usage.catalogue import Catalogue
 from ledger.usage.extraction import Reader, Reading, Unreadable
+from ledger.usage.fields import at
+from ledger.usage.shapes import served_tier
 
 PRICED, UNPRICEABLE, REJECTED = "priced", "unpriceable", "rejected"
 
@@ -87,6 +89,11 @@ class Pricer:
         result = result._replace(
             reported_cost=reading.costs, reasons=(*reading.doubts, *without_bucket(reading.counts))
         )
+        tier = served_tier(reader, body, at(body, *reader.root))
+        if tier not in ("", STANDARD_TIER):
+            result = result._replace(
+                reasons=(*result.reasons, f"it was served in tier {tier!s:.64}: priced as {STANDARD_TIER}")
+            )
         name = asked or reading.model
         model = provider.find_model(name.lower(), all_providers=list(self.catalogue.values())) if name else None
         if model is None:

@@ -37,17 +37,23 @@ class Flavor(NamedTuple):
 
     def tier(self, body: Object, usage: Object) -> Any:
         """The served tier in the words of price cards, '' if the response does not say."""
-        said = next((t for t in (body.get("service_tier"), *map(usage.get, _TIERS)) if t not in (None, "")), None)
-        if said is not None and not isinstance(said, str):
-            return said
-        tier = _STANDARD.get(said.lower(), said) if said else ""
-        if self.form is not Form.MESSAGES:
-            return tier
-        # Fast mode and a pinned region have rates of their own: tiers of their own, that a card must name to price them.
-        marks = [mark for mark in (usage.get("speed"), usage.get("inference_geo")) if mark not in _UNMARKED]
-        return "-".join([tier or STANDARD_TIER, *map(str, marks)]) if marks else tier
+        return served_tier(self.reader, body, usage)
 
 
+def served_tier(reader: Reader, body: Object, usage: Object) -> Any:
+    """The served tier that a response says, in the words of price cards: '' if it says none, as it is if it is no text."""
+    said = next((t for t in (body.get("service_tier"), *map(usage.get, _TIERS)) if t not in (None, "")), None)
+    if said is not None and not isinstance(said, str):
+        return said
+    tier = _STANDARD.get(said.lower(), said) if said else ""
+    if _ANTHROPIC not in reader.mapped:
+        return tier
+    # Fast mode and a pinned region have rates of their own: tiers of their own, that a card must name to price them.
+    marks = [mark for mark in (usage.get("speed"), usage.get("inference_geo")) if mark not in _UNMARKED]
+    return "-".join([tier or STANDARD_TIER, *map(str, marks)]) if marks else tier
+
+
+_ANTHROPIC = ("cache_creation_input_tokens",)
 _TIERS = ("service_tier", "serviceTier", "trafficType")
 _STANDARD = dict.fromkeys(("default", "standard", "on_demand"), STANDARD_TIER)
 _UNMARKED = (None, "", "standard", "global", "not_available")
@@ -70,11 +76,11 @@ def _form(reader: Reader, api: str) -> Form:
     if api == "responses":
         return Form.RESPONSES
     for field, form in (
-        ("cache_creation_input_tokens", Form.MESSAGES),
-        ("inputTokens", Form.CONVERSE),
-        ("completion_tokens", Form.CHAT),
+        (_ANTHROPIC, Form.MESSAGES),
+        (("inputTokens",), Form.CONVERSE),
+        (("completion_tokens",), Form.CHAT),
     ):
-        if (field,) in reader.mapped:
+        if field in reader.mapped:
             return form
     return Form.WHOLE
 

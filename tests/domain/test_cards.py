@@ -237,6 +237,14 @@ def test_an_explanation_names_the_rate_and_where_the_ceiling_comes_from() -> Non
     assert first.startswith("input_tokens: 10000 (the model's own limit) at 3")
 
 
+def test_everything_that_is_missing_is_said_at_once() -> None:
+    made = PriceCard("t", "c", 1, "acme", "gpt", (), "USD", (rate("input_tokens", "1"), rate("output_tokens", "2")))
+    found = quoted(made)
+    assert isinstance(found, Refusal)
+    assert found.message.startswith("input_tokens and output_tokens have no ceiling: give one")
+    assert found.metadata == {"field": "quote.metered.ceilings[input_tokens]"}
+
+
 def test_a_request_is_one_at_least_and_says_so() -> None:
     made = card(rate("requests", "5"))
     for ceilings, said in (((), "1 (a request is one at least)"), ((("requests", 3),), "3 (as asked)")):

@@ -211,3 +211,21 @@ def test_the_installed_catalogue_gives_cards_for_the_models_of_both_providers() 
         assert card is not None
         assert card.serves(name)
         assert {"input_tokens", "cache_read_tokens", "output_tokens"} <= {r.bucket for r in card.rates}
+
+
+def test_a_tiered_price_with_one_threshold_twice_is_said() -> None:
+    tiers = {"base": 1, "tiers": [{"start": 10, "price": 2}, {"start": 10, "price": 3}]}
+    card, unsaid = made(catalogue({"output_mtok": 4, "input_mtok": tiers}))
+    assert {r.bucket for r in card.rates} == {"output_tokens"}
+    assert unsaid == ("standard tier: input_mtok has two prices from one threshold on",)
+
+
+def test_a_tier_that_needs_two_conditions_has_no_place() -> None:
+    variants = [{"when": {"service_tier": "priority", "speed": "fast"}, "prices": {"output_mtok": 9}}]
+    _, unsaid = made(catalogue({"output_mtok": 4}, price_variants=variants))
+    assert unsaid == ("prices under {'service_tier': 'priority', 'speed': 'fast'} have no tier",)
+
+
+def test_a_constraint_that_is_not_known_is_refused() -> None:
+    with pytest.raises(CatalogueError, match=r"p/m-1: the constraint \['weekday'\] is not known"):
+        read_catalogue(catalogue([{"constraint": {"weekday": 1}, "prices": {"output_mtok": 1}}]))

@@ -111,6 +111,14 @@ def test_doubts_are_reasons_and_it_is_priced_all_the_same() -> None:
     assert fee.reasons == ("web_searches has no price on the card in tier standard",)
 
 
+def test_a_served_tier_is_said() -> None:
+    assert priced("simple", {"in": 1, "out": 1, "service_tier": "default"}).reasons == ()
+    found = priced("simple", {"in": 1, "out": 1, "service_tier": "priority"})
+    assert (found.status, found.reasons) == ("priced", ("it was served in tier priority: priced as standard",))
+    row = {"body": [1], "extracted": [{"extractors": [{"provider_id": "p", "api_flavor": "chat"}]}]}
+    assert [result.status for result in pricer().rows([row])] == ["rejected"]
+
+
 def test_a_price_that_changes_is_that_of_its_time_and_says_so() -> None:
     by_day, by_night = (priced("nightly", {"in": 10, "out": 0}, at) for at in (DAY, NIGHT))
     assert (by_day.amount, by_night.amount) == (Decimal("0.00003"), Decimal("0.00001"))
