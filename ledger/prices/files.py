@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from ledger.usage.catalogue import Catalogue, CatalogueError, read_catalogue
-from ledger.usage.litellm import read_litellm
+from ledger.usage.imports import Entry, genai_entries
+from ledger.usage.litellm import litellm_entries, read_litellm
 
 
 class UnfitFile(ValueError):
@@ -22,10 +24,11 @@ def catalogue(path: Path) -> Catalogue:
         raise UnfitFile(f"{path}: {error}") from error
 
 
-def price_map(path: Path) -> Mapping[str, Any]:
-    """The price map of LiteLLM. Raises UnfitFile, OSError."""
+def entries(form: str, path: Path, at: datetime) -> list[Entry]:
+    """The entries of a file to import: "litellm" or "genai-prices", the latter as priced at a time. Raises UnfitFile, OSError."""
     try:
-        return read_litellm(path.read_text())
+        text = path.read_text()
+        return list(litellm_entries(read_litellm(text)) if form == "litellm" else genai_entries(text, at))
     except (CatalogueError, UnicodeDecodeError) as error:
         raise UnfitFile(f"{path}: {error}") from error
 

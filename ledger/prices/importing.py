@@ -16,8 +16,7 @@ from ledger.prices.pricing import moment
 from ledger.prices.report import Standing, Taken, lines, report
 from ledger.service.translate.cards import read_alias, read_card, write_card
 from ledger.service.translate.fields import InvalidField
-from ledger.usage.imports import Entry, genai_entries, sane
-from ledger.usage.litellm import litellm_entries
+from ledger.usage.imports import Entry, sane
 from ledger.v1 import price_pb2
 
 AT_ONCE = 32
@@ -51,18 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     at = arguments.at or datetime.now(UTC)
-    if arguments.format == "litellm":
-        entries = litellm_entries(files.price_map(arguments.file))
-    else:
-        entries = genai_entries(files.catalogue(arguments.file), at)
-    taken = fitted(sane(entry, arguments.allow) for entry in entries)
+    found = files.entries(arguments.format, arguments.file, at)
+    taken = fitted(sane(entry, arguments.allow) for entry in found)
     standing: Standing = {}
     if arguments.server is not None:
         standing = asyncio.run(_compared(arguments.server, taken, put=not arguments.dry_run))
     elif not arguments.dry_run:
         raise CannotReach("--server says which ledger to put the cards into; --dry-run needs none.")
-    found = report(taken, standing, compared=arguments.server is not None)
-    print(json.dumps(found) if arguments.json else "\n".join(lines(found)))
+    told = report(taken, standing, compared=arguments.server is not None)
+    print(json.dumps(told) if arguments.json else "\n".join(lines(told)))
     return 0
 
 

@@ -17,8 +17,7 @@ from ledger.prices import files
 from ledger.prices.importing import fitted
 from ledger.prices.ledgers import CannotReach, calling
 from ledger.prices.pricing import moment
-from ledger.usage.imports import genai_entries, sane
-from ledger.usage.litellm import litellm_entries
+from ledger.usage.imports import sane
 from ledger.v1 import hold_pb2, price_pb2
 
 DONE, UNQUOTABLE = 0, 1
@@ -117,8 +116,7 @@ def _quote(arguments: argparse.Namespace, ceilings: Mapping[str, int]) -> Answer
 
 
 def _cards(form: str, path: Path, at: datetime) -> dict[str, PriceCard]:
-    entries = litellm_entries(files.price_map(path)) if form == "litellm" else genai_entries(files.catalogue(path), at)
-    taken = fitted(sane(entry, ()) for entry in entries)
+    taken = fitted(sane(entry, ()) for entry in files.entries(form, path, at))
     return {t.entry.card.card_id: t.entry.card for t in taken if t.entry.card is not None}
 
 

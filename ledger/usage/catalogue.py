@@ -4,7 +4,7 @@ With the prices come the extractors: how the usage of each API of a provider is 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -44,10 +44,11 @@ def installed_catalogue() -> Catalogue:
     return {provider.id: provider for provider in providers}
 
 
-def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
+def read_catalogue(text: str, only: Iterable[str] | None = None, refused: dict[str, str] | None = None) -> Catalogue:
     """Reads the JSON form of a catalogue, by provider id; `only` some providers if given. Prices are read as text.
 
-    Raises CatalogueError if the text is not such a catalogue, or a price in it is not an exact number.
+    Raises CatalogueError if the text is not such a catalogue, or a price in it is not an exact number. With `refused` a model
+    with such a price is left out, and put there by "provider/model" with what is wrong.
     """
     try:
         document = json.loads(text, parse_float=Decimal)
@@ -58,7 +59,7 @@ def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
                 api_pattern=entry["api_pattern"],
                 extractors=[_extractor(e, f"{entry['id']}/extractors") for e in entry.get("extractors") or ()],
                 fallback_model_providers=entry.get("fallback_model_providers"),
-                models=[_model(model, f"{entry['id']}/{model['id']}") for model in entry["models"]],
+                models=list(_models(entry, refused)),
             )
             for entry in document
             if only is None or entry["id"] in only
@@ -85,6 +86,17 @@ def _path(steps: str | list[Any], path: str) -> str | list[str | ArrayMatch]:
         step if isinstance(step, str) else ArrayMatch(step["type"], step["field"], _matching(step["match"], path))
         for step in steps
     ]
+
+
+def _models(provider: Mapping[str, Any], refused: dict[str, str] | None) -> Iterator[ModelInfo]:
+    for entry in provider["models"]:
+        path = f"{provider['id']}/{entry['id']}"
+        try:
+            yield _model(entry, path)
+        except CatalogueError as error:
+            if refused is None:
+                raise
+            refused[path] = str(error)
 
 
 def _model(entry: Mapping[str, Any], path: str) -> ModelInfo:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ledger.domain.cards import GROUP_OF_BUCKET, TOKEN_GROUPS, PriceCard, Rate
 from ledger.domain.money import plain
 from ledger.usage.cards import changes, price_card
-from ledger.usage.catalogue import Catalogue
+from ledger.usage.catalogue import read_catalogue
 
 # Prices that came through a binary floating point number have noise behind their 15th digit.
 _DIGITS = Context(prec=12, rounding=ROUND_HALF_EVEN)
@@ -32,8 +32,11 @@ class Entry(NamedTuple):
         return self._replace(card=None, reasons=(*self.reasons, *reasons))
 
 
-def genai_entries(catalogue: Catalogue, at: datetime) -> Iterator[Entry]:
-    """The models of a catalogue of genai-prices, as their providers price them at a time."""
+def genai_entries(text: str, at: datetime) -> Iterator[Entry]:
+    """The models of a catalogue of genai-prices, as their providers price them at a time. Raises CatalogueError."""
+    refused: dict[str, str] = {}
+    catalogue = read_catalogue(text, refused=refused)
+    yield from (Entry(name, None).refused(reason) for name, reason in refused.items())
     for provider in catalogue.values():
         for number, model in enumerate(provider.models):
             name = f"{provider.id}/{model.id}"

@@ -93,9 +93,12 @@ def test_what_is_missing_is_said(
     assert main(["prices", "import", "--format", "litellm", path, "--server", "127.0.0.1:1"]) == 2
     assert "The ledger at 127.0.0.1:1 answers UNAVAILABLE" in capsys.readouterr().err
     (tmp_path / "map.json").write_text("[]")
-    for form, sentence in (("litellm", "the price map is not an object"), ("genai-prices", "no")):
-        assert main(["prices", "import", "--format", form, "--dry-run", path]) == (2 if form == "litellm" else 0)
-        assert sentence in (capsys.readouterr().err if form == "litellm" else "no")
+    assert main(["prices", "import", "--format", "litellm", "--dry-run", path]) == 2
+    assert "map.json: the price map is not an object of models" in capsys.readouterr().err
+    assert main(["prices", "import", "--format", "genai-prices", "--dry-run", path]) == 0
+    (tmp_path / "map.json").write_text("{")
+    assert main(["prices", "import", "--format", "genai-prices", "--dry-run", path]) == 2
+    assert "map.json: the catalogue is not in the form of genai-prices" in capsys.readouterr().err
 
 
 async def test_into_a_ledger_once_and_then_only_what_differs(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.domain.money import plain
-from ledger.usage.catalogue import CatalogueError, read_catalogue
+from ledger.usage.catalogue import CatalogueError
 from ledger.usage.imports import Entry, genai_entries, label, sane
 from ledger.usage.litellm import litellm_entries, read_litellm
 
@@ -217,12 +217,24 @@ def test_the_models_of_genai_prices_and_their_next_change() -> None:
         {"id": "n", "match": {"equals": "n"}, "prices": {"audio_hours": 1}},
     ]
     text = json.dumps([{"id": "p", "name": "P", "api_pattern": "x", "models": models}])
-    changing, refused = genai_entries(read_catalogue(text), NOW)
+    changing, refused = genai_entries(text, NOW)
     assert changing.card is not None
     assert (changing.name, changing.unsaid) == ("p/m", ("its prices change on 2026-09-01: import again then",))
     assert (refused.card, refused.reasons) == (None, ("no price of it fits a card",))
     assert refused.unsaid == ("standard tier: audio_hours has no bucket",)
     assert sane(refused, ()) == refused
+
+
+def test_a_model_with_a_price_that_is_none_is_refused_alone() -> None:
+    good = {"id": "m", "match": {"equals": "m"}, "prices": {"output_mtok": 1}}
+    text = json.dumps([{"id": "p", "name": "P", "api_pattern": "x", "models": [good | {"id": "bad"}, good]}])
+    found = genai_entries(text.replace('"output_mtok": 1', '"output_mtok": -1', 1), NOW)
+    assert {each.name: each.reasons for each in found} == {
+        "p/bad": (
+            "p/bad/prices/output_mtok must be a decimal number, without a sign, such as 0.0000001 or 1e-7, not '-1'",
+        ),
+        "p/m": (),
+    }
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the price map is not beside the project")
