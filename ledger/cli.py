@@ -44,8 +44,8 @@ Without a database URL (DATABASE_URL, or SPEND_LEDGER_DATABASE_URL) a PostgreSQL
 of our own runs for as long as the command does, and keeps its data in
 --data-dir. All settings: spend-ledger serve --help.
 
-Budgets, prices and holds are made by gRPC calls: examples/first_hold.py does it
-all, from an empty ledger to a settled hold.
+Budgets, prices and holds are made by gRPC calls: ledger/demo/first_hold.py does
+it all, from an empty ledger to a settled hold.
 
 examples:
   spend-ledger demo
