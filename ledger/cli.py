@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token.
+"""The command line: serve, migrate, check, demo, token, price, quote, prices.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -23,6 +23,9 @@ from ledger.audit.check import LawResult, check
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
+from ledger.prices import importing, pricing, quoting
+from ledger.prices.files import UnfitFile
+from ledger.prices.ledgers import CannotReach
 from ledger.reconcile.expiry import Expiry
 from ledger.service import tokens
 from ledger.service.server import Worker, serve
@@ -41,8 +44,8 @@ Without a database URL (DATABASE_URL, or SPEND_LEDGER_DATABASE_URL) a PostgreSQL
 of our own runs for as long as the command does, and keeps its data in
 --data-dir. All settings: spend-ledger serve --help.
 
-Budgets, prices and holds are made by gRPC calls: examples/first_hold.py does it
-all, from an empty ledger to a settled hold.
+Budgets, prices and holds are made by gRPC calls: ledger/demo/first_hold.py does
+it all, from an empty ledger to a settled hold.
 
 examples:
   spend-ledger demo
@@ -93,6 +96,18 @@ examples:
 """
 
 
+# Their messages say what to do.
+_IMPOSSIBLE = (
+    SettingsError,
+    tokens.TokensError,
+    PostgresUnavailable,
+    UnfitDatabase,
+    FutureSchema,
+    UnfitFile,
+    CannotReach,
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command, and gives the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -105,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(arguments)
     except KeyboardInterrupt:
         return 130
-    except (SettingsError, tokens.TokensError, PostgresUnavailable, UnfitDatabase, FutureSchema, OSError) as error:
+    except (*_IMPOSSIBLE, OSError) as error:
         return _cannot(str(error))
     except sqlalchemy.exc.DBAPIError as error:
         return _cannot(f"The database refuses or cannot be reached: {str(error.orig).strip()}\nCheck DATABASE_URL.")
@@ -148,6 +163,16 @@ def _parser() -> argparse.ArgumentParser:
     making = command("token", _token, "Make a bearer token for a caller.", CALLERS_EPILOG, database=False)
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
+    pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
+    quoting.add_arguments(command("quote", quoting.run, quoting.DESCRIPTION, quoting.EPILOG, database=False))
+    prices = commands.add_parser("prices", help="Put the prices of a catalogue into the ledger.")
+    acting = prices.add_subparsers(required=True, metavar="ACTION")
+    bringing = _with_examples(
+        acting.add_parser, importing.DESCRIPTION, importing.EPILOG, name="import", help=importing.DESCRIPTION
+    )
+    bringing.set_defaults(run=importing.run)
+    bringing.add_argument("--json", action="store_true", help="print the result as JSON")
+    importing.add_arguments(bringing)
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):

@@ -9,6 +9,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
+from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -26,7 +27,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.decide import decide
 from ledger.domain.model import Caller, Role
-from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec, Rate
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
 from ledger.store.save import save

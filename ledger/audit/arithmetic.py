@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.domain.cards import GROUP_OF_BUCKET, MAX_RANGES
 from ledger.domain.evidence import priced_tier, reprice, resolution_digest
 from ledger.domain.money import may_be_most_of, plain, total
-from ledger.domain.quotes import GROUP_OF_BUCKET, QuoteKind
+from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
 from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
 
@@ -33,8 +34,9 @@ def quote_fault(stored: StoredQuote | Unreadable) -> str | None:
         return f"{name} is pinned to version {quote.card_version} of price card {quote.card_id}, which is not there"
     if card_digest.hex() != quote.card_digest:
         return f"{name} is pinned to another content of price card {quote.card_id}"
-    buckets = Counter(GROUP_OF_BUCKET.values())
-    if not all(may_be_most_of(q.amount, q.quantity, q.rate, q.per, buckets[q.group]) for q in quote.lines):
+    # A bucket is one line, or one for each of the ranges that its price may have.
+    lines_of = {group: MAX_RANGES * buckets for group, buckets in Counter(GROUP_OF_BUCKET.values()).items()}
+    if not all(may_be_most_of(q.amount, q.quantity, q.rate, q.per, lines_of[q.group]) for q in quote.lines):
         return f"{name} has a line that is not its quantity at its rate"
     lines = total(line.amount for line in quote.lines)
     return None if lines == quote.amount else f"{name} is {plain(quote.amount)}, its lines come to {plain(lines)}"
@@ -49,7 +51,7 @@ def price_fault(stored: StoredResolution | Unreadable) -> str | None:
     if stored.body is None:
         return f"{_name(stored)} has no evidence to be priced from"
     try:
-        amount = reprice(stored.hold.quote, stored.card, stored.body)
+        amount = reprice(stored.hold.quote, stored.card, stored.body, stored.hold.dispatched_at)
     except (LookupError, ValueError, TypeError, ArithmeticError):
         return f"{_name(stored)} cannot be priced from its card and its evidence"
     if amount != stored.amount:

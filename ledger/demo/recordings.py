@@ -26,6 +26,10 @@ RECORDED = datetime(2026, 8, 15, tzinfo=UTC)
 HOLDS_PER_BATCH = 300
 
 
+# The flavours of the gateway in the demo.
+REPLAYED = ("openai.chat", "anthropic.messages")
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A usage body, and what it is expected to cost (None where the recorders give no total)."""
@@ -63,7 +67,7 @@ def read(folder: Path = FOLDER) -> list[Recording]:
 
 
 def _recordings(rows: list[Any]) -> Iterator[Recording]:
-    flavors = {(shape.provider, shape.extractor): flavor for flavor, shape in FLAVORS.items()}
+    flavors = {(FLAVORS[flavor].provider, FLAVORS[flavor].api): flavor for flavor in REPLAYED}
     for number, row in enumerate(rows):
         for expected in (each for extracted in row["extracted"] for each in extracted["extractors"]):
             flavor = flavors.get((expected["provider_id"], expected["api_flavor"]))
@@ -81,7 +85,7 @@ def cards(recordings: list[Recording], folder: Path = FOLDER) -> dict[str, dict[
         served, provider = recording.body["model"], FLAVORS[recording.flavor].provider
         model = catalogue[provider].find_model(served)
         if served not in found and model is not None:
-            card, _ = price_card(model, provider, RECORDED, tenant="", card_id="", served=(served,))
+            card = price_card(model, provider, RECORDED, tenant="", card_id="", served=(served,)).card
             if card is not None:
                 found[served] = card.to_document()
     return found

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import (
     Book,
     Budget,
@@ -18,7 +19,6 @@ from ledger.domain.model import (
     Receipt,
     Resolution,
 )
-from ledger.domain.quotes import PriceCard
 from ledger.domain.refusals import Refusal
 
 

@@ -12,9 +12,10 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeAlias
 
 from ledger.domain.canonical import digest
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import Caller
 from ledger.domain.money import plain
-from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Reserve(_OnHold):
         else:
             quoted += [q.card_id, str(q.card_version), q.service_tier, q.region, q.api_flavor]
             quoted += [[group, str(ceiling)] for group, ceiling in q.ceilings]
+            if q.choices != 1:
+                quoted.append(str(q.choices))
         return {
             "operation": self.operation_id,
             "budgets": self.budget_ids,

@@ -6,14 +6,17 @@ for a first resolution, for a replay, and by an auditor who reprices the books.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from ledger.domain.canonical import digest
+from ledger.domain.cards import INPUT_GROUP, OUTPUT_GROUP, PriceCard
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Hold, Role
-from ledger.domain.money import ZERO, fits, plain, round_line, total
-from ledger.domain.quotes import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard, Quote, QuoteKind
+from ledger.domain.money import ZERO, fits, plain, total
+from ledger.domain.pricing import Line, price
+from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 # Which roles may bring usage from a source. A source that nobody may bring is not authoritative: it is kept as a mere claim.
@@ -29,25 +32,6 @@ AUTHORITATIVE: Mapping[str, frozenset[Role]] = {
 # Statuses by which a provider says that it did not begin: bad request, authentication, payment, permission, not found, too
 # large, unprocessable, too many. A 5xx says nothing of the kind.
 REJECTING_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 415, 422, 429})
-
-
-class Line(NamedTuple):
-    """A priced bucket."""
-
-    bucket: str
-    quantity: int
-    rate: Decimal
-    per: int
-    amount: Decimal
-
-    def to_document(self) -> dict[str, str]:
-        return {
-            "bucket": self.bucket,
-            "quantity": str(self.quantity),
-            "rate": plain(self.rate),
-            "per": str(self.per),
-            "amount": plain(self.amount),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +51,13 @@ class Appraisal:
     lines: tuple[Line, ...] = ()
 
 
-def price(card: PriceCard, buckets: Mapping[str, int], service_tier: str) -> tuple[tuple[Line, ...], tuple[str, ...]]:
-    """Prices disjoint buckets by a card: the priced lines, sorted by bucket, and the reasons why some cannot be priced.
+def appraise_usage(
+    hold: Hold, usage: Usage, card: PriceCard | None, caller: Caller, now: datetime | None = None
+) -> Appraisal:
+    """Holds usage against the quote, and prices it.
 
-    The tier of a long prompt is chosen once, by the whole prompt. A line beyond 18 places is rounded once, half even.
+    Prices by the time of the day are those of the dispatch, or of `now` if this is the first that is known of the attempt.
     """
-    prompt = sum(quantity for bucket, quantity in buckets.items() if GROUP_OF_BUCKET[bucket] == INPUT_GROUP)
-    lines: list[Line] = []
-    reasons: list[str] = []
-    for bucket in sorted(buckets):
-        quantity = buckets[bucket]
-        if quantity < 0:
-            reasons.append(f"{bucket} is negative")
-        elif quantity:
-            rate = card.rate(bucket, service_tier, prompt)
-            if rate is None:
-                reasons.append(f"{bucket} has no price on the card in tier {service_tier}")
-            else:
-                lines.append(Line(bucket, quantity, rate.price, rate.per, round_line(quantity, rate.price, rate.per)))
-    return tuple(lines), tuple(reasons)
-
-
-def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Caller) -> Appraisal:
-    """Holds usage against the quote, and prices it."""
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
     claims = _not_authoritative(usage, caller)
@@ -97,7 +65,7 @@ def appraise_usage(hold: Hold, usage: Usage, card: PriceCard | None, caller: Cal
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
     else:
-        amount, lines, unpriced = _metered(quote, usage, card, tier)
+        amount, lines, unpriced = _metered(quote, usage, card, tier, hold.dispatched_at or now)
     return Appraisal(
         ResolutionKind.USAGE,
         reasons=foreign + claims + unpriced,
@@ -118,8 +86,8 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     reasons = []
     if quote.provider and usage.provider != quote.provider:
         reasons.append(f"provider is {usage.provider or 'not given'}, quoted was {quote.provider}")
-    allowed = card.models if card is not None else frozenset({quote.model})
-    if quote.model and usage.model and usage.model not in allowed:
+    serves = card.serves if card is not None else quote.model.__eq__
+    if quote.model and usage.model and not serves(usage.model):
         reasons.append(f"served model {usage.model} is not {quote.model} or one of its aliases")
     return tuple(reasons)
 
@@ -139,7 +107,7 @@ def _charged(hold: Hold, usage: Usage) -> tuple[Decimal, tuple[Line, ...], tuple
 
 
 def _metered(
-    quote: Quote, usage: Usage, card: PriceCard | None, tier: str
+    quote: Quote, usage: Usage, card: PriceCard | None, tier: str, at: datetime | None
 ) -> tuple[Decimal, tuple[Line, ...], tuple[str, ...]]:
     if usage.charged is not None:
         return ZERO, (), ("a METERED quote is resolved by usage, not by an amount",)
@@ -147,7 +115,8 @@ def _metered(
         return ZERO, (), usage.defects
     if tier not in quote.service_tiers:
         return ZERO, (), (f"served tier {tier} is not in the quote",)
-    if card is None:
+    there = _prices(quote, card)
+    if there is None:
         return ZERO, (), (f"price card {quote.card_id} version {quote.card_version} is missing",)
     buckets = dict(usage.buckets)
     quoted = {line.group for line in quote.lines}
@@ -157,11 +126,16 @@ def _metered(
     if "requests" in quoted:
         # Whatever a provider reports of tokens, the request itself was one.
         buckets.setdefault("requests", 1)
-    lines, reasons = price(card, buckets, tier)
+    lines, reasons = price(there, buckets, tier, at)
     amount = total(line.amount for line in lines)
     if not fits(amount):
         reasons += ("the amount is above what the ledger can hold",)
     return amount, lines, reasons
+
+
+def _prices(quote: Quote, card: PriceCard | None) -> PriceCard | None:
+    """What the pinned card says in the quote's region, which it has if it is the card that the quote was made from."""
+    return None if card is None else card.in_region(quote.region)
 
 
 def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
@@ -227,8 +201,10 @@ def resolution_digest(
     )
 
 
-def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> Decimal:
-    """The amount of an accepted observation, computed again from what was stored: quote, its card, evidence body.
+def reprice(
+    quote: Quote, card: PriceCard | None, body: Mapping[str, Any], dispatched_at: datetime | None = None
+) -> Decimal:
+    """The amount of an accepted observation, computed again from what was stored: quote, its card, evidence body, dispatch.
 
     `card` is None for a FIXED quote. Raises ValueError if a METERED one is without its card: no amount can be told.
     """
@@ -236,10 +212,11 @@ def reprice(quote: Quote, card: PriceCard | None, body: Mapping[str, Any]) -> De
         return Decimal(body["charged"][0])
     if "buckets" not in body:
         return ZERO
-    if card is None:
+    there = _prices(quote, card)
+    if there is None:
         raise ValueError(f"price card {quote.card_id} version {quote.card_version} is missing")
     buckets = {bucket: int(quantity) for bucket, quantity in body["buckets"].items()}
     if any(line.group == "requests" for line in quote.lines):
         buckets.setdefault("requests", 1)
-    lines, _ = price(card, buckets, priced_tier(quote, body["tier"]))
+    lines, _ = price(there, buckets, priced_tier(quote, body["tier"]), dispatched_at)
     return total(line.amount for line in lines)

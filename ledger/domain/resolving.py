@@ -49,7 +49,7 @@ def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
         return appraise_proof(hold, command.evidence, command.caller)
     pinned = card_of(command, hold)
     card = None if pinned is None else work.loaded.cards.get(pinned)
-    return appraise_usage(hold, command.evidence, card, command.caller)
+    return appraise_usage(hold, command.evidence, card, command.caller, work.now)
 
 
 def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:

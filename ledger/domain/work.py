@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.cards import PriceCard
 from ledger.domain.commands import Command
 from ledger.domain.journal import Journal
 from ledger.domain.model import Budget, Grant, Hold
-from ledger.domain.quotes import PriceCard
 from ledger.domain.refusals import Reason, Refusal
 
 

@@ -35,6 +35,7 @@ ROLES: dict[str, frozenset[Role]] = {
     BUDGETS + "GrantBudget": _TREASURY,
     PRICES + "PutPriceCard": _TREASURY,
     PRICES + "GetPriceCard": _ANY,
+    PRICES + "PreviewQuote": _ANY,
     PRICES + "ListPriceCards": _ANY,
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,

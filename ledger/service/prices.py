@@ -1,12 +1,19 @@
 """The PriceService: translate, call, translate."""
 
+from datetime import UTC, datetime
+
+from ledger.domain.explain import explain
+from ledger.domain.quotes import QuoteKind, quote
+from ledger.domain.refusals import Refusal
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.errors import Refused
 from ledger.service.interceptor import Context, caller
 from ledger.service.questions import ask, fill, found
 from ledger.service.translate import budgets, queries
-from ledger.service.translate.books import write_card
+from ledger.service.translate.answers import write_quote
+from ledger.service.translate.cards import write_card
+from ledger.service.translate.commands import quote_spec
 from ledger.service.translate.fields import MAX_INT32, identifier, number
 from ledger.store import read
 from ledger.v1 import price_pb2 as pb
@@ -34,6 +41,26 @@ class Prices(PriceServiceServicer):
         card = await ask(self._reader, lambda connection: read.get_card(connection, tenant, card_id, version))
         response = pb.GetPriceCardResponse()
         write_card(response.card, found(card, "price card", "card_id", f"{card_id}#{version}" if version else card_id))
+        return response
+
+    async def PreviewQuote(self, request: pb.PreviewQuoteRequest, _context: Context) -> pb.PreviewQuoteResponse:
+        tenant, spec = caller().tenant, quote_spec(request.quote)
+        card = None
+        if spec.kind is QuoteKind.METERED:
+            card = found(
+                await ask(
+                    self._reader,
+                    lambda connection: read.get_card(connection, tenant, spec.card_id, spec.card_version),
+                ),
+                "price card",
+                "quote.metered.card_id",
+                spec.card_id,
+            )
+        quoted = quote(spec, card, datetime.now(UTC))
+        if isinstance(quoted, Refusal):
+            raise Refused(quoted)
+        response = pb.PreviewQuoteResponse(explanations=explain(spec, card, quoted))
+        write_quote(response.quote, quoted)
         return response
 
     async def ListPriceCards(self, request: pb.ListPriceCardsRequest, _context: Context) -> pb.ListPriceCardsResponse:

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.array import ListBinaryDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
-from ledger.domain.quotes import PriceCard
+from ledger.domain.cards import PriceCard
 
 # A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way. A process that
 # stands still within one loses it, with its locks, before the others lose their patience.

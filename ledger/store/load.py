@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Text, cast, select
 
 from ledger.domain.batch import Loaded
+from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -24,7 +25,6 @@ from ledger.domain.commands import (
 )
 from ledger.domain.model import Book, Grant, Hold
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
-from ledger.domain.quotes import PriceCard
 from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json
 
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt
-from ledger.domain.quotes import PriceCard, Quote
+from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
 from ledger.store.arrays import SEPARATOR

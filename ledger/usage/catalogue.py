@@ -1,13 +1,17 @@
-"""The price catalogue of genai-prices: the installed one, or its JSON form. Rates stay exact decimals, read as text."""
+"""The catalogue of genai-prices: the installed one, or its JSON form. Rates stay exact decimals, read as text.
+
+With the prices come the extractors: how the usage of each API of a provider is read.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from genai_prices.data import providers
 from genai_prices.types import (
+    ArrayMatch,
     ClauseOr,
     ConditionalPrice,
     MatchLogic,
@@ -19,6 +23,8 @@ from genai_prices.types import (
     Tier,
     TieredPrices,
     TimeOfDateConstraint,
+    UsageExtractor,
+    UsageExtractorMapping,
 )
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,10 +44,11 @@ def installed_catalogue() -> Catalogue:
     return {provider.id: provider for provider in providers}
 
 
-def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
+def read_catalogue(text: str, only: Iterable[str] | None = None, refused: dict[str, str] | None = None) -> Catalogue:
     """Reads the JSON form of a catalogue, by provider id; `only` some providers if given. Prices are read as text.
 
-    Raises CatalogueError if the text is not such a catalogue, or a price in it is not an exact number.
+    Raises CatalogueError if the text is not such a catalogue, or a price in it is not an exact number. With `refused` a model
+    with such a price is left out, and put there by "provider/model" with what is wrong.
     """
     try:
         document = json.loads(text, parse_float=Decimal)
@@ -50,7 +57,9 @@ def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
                 id=entry["id"],
                 name=entry["name"],
                 api_pattern=entry["api_pattern"],
-                models=[_model(model, f"{entry['id']}/{model['id']}") for model in entry["models"]],
+                extractors=[_extractor(e, f"{entry['id']}/extractors") for e in entry.get("extractors") or ()],
+                fallback_model_providers=entry.get("fallback_model_providers"),
+                models=list(_models(entry, refused)),
             )
             for entry in document
             if only is None or entry["id"] in only
@@ -59,6 +68,35 @@ def read_catalogue(text: str, only: Iterable[str] | None = None) -> Catalogue:
         raise
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CatalogueError(f"the catalogue is not in the form of genai-prices: {error!r}") from error
+
+
+def _extractor(entry: Mapping[str, Any], path: str) -> UsageExtractor:
+    return UsageExtractor(
+        root=_path(entry["root"], path),
+        mappings=[UsageExtractorMapping(_path(m["path"], path), m["dest"], m["required"]) for m in entry["mappings"]],
+        api_flavor=entry["api_flavor"],
+        model_path=_path(entry.get("model_path", "model"), path),
+    )
+
+
+def _path(steps: str | list[Any], path: str) -> str | list[str | ArrayMatch]:
+    if isinstance(steps, str):
+        return steps
+    return [
+        step if isinstance(step, str) else ArrayMatch(step["type"], step["field"], _matching(step["match"], path))
+        for step in steps
+    ]
+
+
+def _models(provider: Mapping[str, Any], refused: dict[str, str] | None) -> Iterator[ModelInfo]:
+    for entry in provider["models"]:
+        path = f"{provider['id']}/{entry['id']}"
+        try:
+            yield _model(entry, path)
+        except CatalogueError as error:
+            if refused is None:
+                raise
+            refused[path] = str(error)
 
 
 def _model(entry: Mapping[str, Any], path: str) -> ModelInfo:

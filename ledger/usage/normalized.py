@@ -2,35 +2,20 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from genai_prices.data import providers
-from genai_prices.types import Usage
-
-from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY
-from ledger.usage.shapes import FLAVORS, Count, Object, Shape, at
+from ledger.domain.cards import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP
+from ledger.usage.buckets import Untold, disjoint, parts_above_the_whole, without_bucket
+from ledger.usage.extraction import Reader, Reading, Unreadable
+from ledger.usage.fields import at
+from ledger.usage.shapes import FLAVORS
 
 _NAME = re.compile(r"[!-~]{1,256}", re.ASCII)
 _TIER = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-# Counts of genai-prices that our buckets are made of, or that are inside one of them.
-_READ = frozenset(
-    {
-        "input_tokens",
-        "output_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "cache_write_5m_tokens",
-        "cache_write_1h_tokens",
-        "output_reasoning_tokens",
-        "web_searches",
-    }
-)
 # Python refuses to write integers of more than 4,300 digits, and a sum may have one more than what was read.
 _MOST_DIGITS = 40
-_PROVIDERS = {provider.id: provider for provider in providers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +44,12 @@ class Normalized:
 
 
 def normalize(flavor: str, text: str) -> Normalized:
-    """Reads `{"model": …, "usage": {…}}` of one of FLAVORS. Never raises: what is wrong is in `defects`."""
+    """Reads the `usage_document` of one of FLAVORS. Never raises: what is wrong is in `defects`."""
     shape = FLAVORS.get(flavor)
     if shape is None:
-        return Normalized(defects=(f"api_flavor is not one of {', '.join(FLAVORS)}",))
+        return Normalized(
+            defects=("api_flavor is not known: such as openai.chat, anthropic.messages, gemini.generate_content",)
+        )
     try:
         body = json.loads(
             text,
@@ -76,78 +63,39 @@ def normalize(flavor: str, text: str) -> Normalized:
         return Normalized(defects=(f"the document is not JSON: {reason}",))
     if not isinstance(body, dict):
         return Normalized(defects=("the document is not a JSON object",))
-    model, defects = _word(body.get("model"), _NAME, "model")
-    usage = body.get("usage")
-    if not isinstance(usage, dict):
-        defects.append("usage is absent" if usage is None else "usage is not an object")
-        return Normalized(model=model, defects=tuple(defects))
-    tier, wrong = _word(shape.tier(body, usage), _TIER, "service_tier")
-    defects += wrong
-    counts = [*_count_defects(usage, shape.counts)]
-    defects += counts or shape.disagreements(usage)
-    buckets = () if defects else _extract(shape, body, defects)
-    return Normalized((), model, tier, tuple(defects)) if defects else Normalized(buckets, model, tier)
+    model, defects = _word(at(body, *shape.reader.model_path), _NAME, "model")
+    usage = at(body, *shape.reader.root)
+    tier = ""
+    if isinstance(usage, dict):
+        tier, wrong = _word(shape.tier(body, usage), _TIER, "service_tier")
+        defects += wrong
+    buckets = {} if defects else _extract(shape.reader, body, defects)
+    return Normalized(() if defects else tuple(buckets.items()), model, tier, tuple(defects))
 
 
-def _extract(shape: Shape, body: dict[str, Any], defects: list[str]) -> tuple[tuple[str, int], ...]:
-    """The buckets of a usage object whose counts are well formed; `defects` gets what the library cannot make of it."""
+def _extract(reader: Reader, body: dict[str, Any], defects: list[str]) -> dict[str, int]:
+    """The buckets of a response; `defects` gets whatever speaks against settling on them."""
     try:
-        _, usage = _PROVIDERS[shape.provider].extract_usage(body, api_flavor=shape.extractor)
-        buckets = _disjoint(usage)
-    except (ValueError, TypeError, KeyError) as error:
-        defects.append(f"usage cannot be extracted: {type(error).__name__}")
-        return ()
-    unread = [key for key, value in vars(usage).items() if value and key not in _READ]
-    defects.extend(f"usage reports {key}, and there is no bucket for it" for key in sorted(unread))
-    defects.extend(f"usage gives {bucket} a negative quantity ({q})" for bucket, q in buckets.items() if q < 0)
-    totals = ("input_tokens", "output_tokens")
-    return tuple((bucket, quantity) for bucket, quantity in buckets.items() if quantity or bucket in totals)
+        reading = reader.read(body)
+        buckets = disjoint(reading.counts)
+    except Unreadable as error:
+        defects += error.reasons
+        return {}
+    except Untold as error:
+        defects.append(str(error))
+        return {}
+    defects += [*reading.doubts, *without_bucket(reading.counts), *parts_above_the_whole(buckets)]
+    defects += _absent(reader, body, reading)
+    return buckets
 
 
-def _disjoint(usage: Usage) -> dict[str, int]:
-    """The library's totals, which contain each other, taken apart. Reasoning stays inside the output."""
-    read = _whole(usage, "cache_read_tokens")
-    written = _whole(usage, "cache_write_tokens")
-    for_an_hour = _whole(usage, "cache_write_1h_tokens")
-    return {
-        "input_tokens": _whole(usage, "input_tokens") - read - written,
-        "cache_read_tokens": read,
-        "cache_write_tokens": written - for_an_hour,
-        "cache_write_1h_tokens": for_an_hour,
-        "output_tokens": _whole(usage, "output_tokens"),
-        "web_searches": _whole(usage, "web_searches"),
-    }
-
-
-def _whole(usage: Usage, key: str) -> int:
-    value = usage.reported_value(key)
-    if not isinstance(value, int):
-        raise TypeError(key)
-    return value
-
-
-def _count_defects(usage: Object, counts: tuple[Count, ...]) -> Iterator[str]:
-    blocked = set()
-    for count in counts:
-        path = "usage." + ".".join(count.path)
-        holder = at(usage, *count.path[:-1])
-        if len(count.path) > 1 and holder is not None and not isinstance(holder, Mapping):
-            if count.path[:-1] not in blocked:
-                blocked.add(count.path[:-1])
-                yield f"usage.{'.'.join(count.path[:-1])} is not an object"
-            continue
-        value = at(usage, *count.path)
-        if value is None:
-            if count.required:
-                yield f"{path} is absent"
-        elif type(value) is not int:
-            yield f"{path} is not a whole number"
-        elif value < 0:
-            yield f"{path} is negative"
-        elif value > MAX_QUANTITY:
-            yield f"{path} is above {MAX_QUANTITY}"
-        elif value and not count.billed:
-            yield f"{path} is not zero, and there is no bucket for it"
+def _absent(reader: Reader, body: dict[str, Any], reading: Reading) -> list[str]:
+    """Absent is not zero, but for a provider that leaves out zeros and gives a total that proves it."""
+    usage = at(body, *reader.root)
+    if type(usage.get("totalTokenCount")) is int:
+        return []
+    totals = [total for total in (INPUT_GROUP, OUTPUT_GROUP) if total in reader.counted]
+    return [f"{total} is absent" for total in totals if total not in reading.counts]
 
 
 def _word(value: object, pattern: re.Pattern[str], name: str) -> tuple[str, list[str]]:

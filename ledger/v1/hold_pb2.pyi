@@ -543,6 +543,7 @@ class MeteredQuote(_message.Message):
     REGION_FIELD_NUMBER: _builtins.int
     API_FLAVOR_FIELD_NUMBER: _builtins.int
     CEILINGS_FIELD_NUMBER: _builtins.int
+    CHOICES_FIELD_NUMBER: _builtins.int
     card_id: _builtins.str
     card_version: _builtins.int
     """0: the newest."""
@@ -552,10 +553,13 @@ class MeteredQuote(_message.Message):
     """"standard" if empty."""
     region: _builtins.str
     api_flavor: _builtins.str
+    choices: _builtins.int
+    """How many answers are asked for; 1 if 0, at most 1,000. The ceiling of the output is that of each of them."""
     @_builtins.property
     def ceilings(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Per group: "input_tokens", "output_tokens", "requests", "web_searches". A token group without one is bounded by the
-        model's own limit; if the card has none either, the call is UNQUOTABLE.
+        """Per group: "input_tokens" and "output_tokens" bound all buckets of their kind together, every other bucket is a group of
+        its own ("requests", "web_searches", …). A token group without one is bounded by the model's own limit; if the card has
+        none either, the call is UNQUOTABLE.
         """
 
     def __init__(
@@ -568,10 +572,11 @@ class MeteredQuote(_message.Message):
         region: _builtins.str = ...,
         api_flavor: _builtins.str = ...,
         ceilings: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        choices: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_flavor", b"api_flavor", "card_id", b"card_id", "card_version", b"card_version", "ceilings", b"ceilings", "model", b"model", "region", b"region", "service_tier", b"service_tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_flavor", b"api_flavor", "card_id", b"card_id", "card_version", b"card_version", "ceilings", b"ceilings", "choices", b"choices", "model", b"model", "region", b"region", "service_tier", b"service_tier"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1008,9 +1013,11 @@ class ProviderUsage(_message.Message):
     API_FLAVOR_FIELD_NUMBER: _builtins.int
     JSON_FIELD_NUMBER: _builtins.int
     api_flavor: _builtins.str
-    """"openai.chat" or "anthropic.messages"."""
+    """The provider and its API, such as "openai.chat", "openai.responses", "anthropic.messages", "gemini.generate_content",
+    "bedrock.converse", "cohere.chat", "mistral.chat": whatever genai-prices reads.
+    """
     json: _builtins.str
-    """JSON: {"model": …, "usage": {…}}."""
+    """JSON, as the response has it: {"model": …, "usage": {…}}; Gemini's is {"modelVersion": …, "usageMetadata": {…}}."""
     def __init__(
         self,
         *,
@@ -1027,8 +1034,14 @@ Global___ProviderUsage: _TypeAlias = ProviderUsage  # noqa: Y015
 
 @_typing.final
 class BucketUsage(_message.Message):
-    """Usage in disjoint billable buckets: "input_tokens" (neither read from nor written to a cache), "cache_read_tokens",
-    "cache_write_tokens", "cache_write_1h_tokens", "output_tokens", "requests", "web_searches".
+    """Usage in disjoint billable buckets. Of the input: "input_tokens" (neither read from nor written to a cache, and of no kind
+    named here), "input_audio_tokens", "input_image_tokens", "input_video_tokens", "cache_read_tokens",
+    "cache_audio_read_tokens", "cache_image_read_tokens", "cache_video_read_tokens", "cache_write_tokens",
+    "cache_write_1h_tokens", "cache_audio_write_tokens". Of the output: "output_tokens", "output_reasoning_tokens" (priced as
+    output unless the card prices it apart), "output_audio_tokens", "output_image_tokens", "output_video_tokens",
+    "output_citation_tokens". Fees: "requests", "web_searches", "social_searches", "storage_searches", "rerank_searches",
+    "map_searches", "code_executions", "input_characters", "output_characters", "input_images", "output_images",
+    "input_document_pages", "input_annotated_document_pages".
     """
 
     DESCRIPTOR: _descriptor.Descriptor

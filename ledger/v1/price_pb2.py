@@ -23,31 +23,40 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ledger.v1 import hold_pb2 as ledger_dot_v1_dot_hold__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ledger/v1/price.proto\x12\tledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x02\n\tPriceCard\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0f\n\x07\x61liases\x18\x05 \x03(\t\x12\x10\n\x08\x63urrency\x18\x06 \x01(\t\x12\x1e\n\x05rates\x18\x07 \x03(\x0b\x32\x0f.ledger.v1.Rate\x12\x18\n\x10max_input_tokens\x18\x08 \x01(\x03\x12\x19\n\x11max_output_tokens\x18\t \x01(\x03\x12.\n\nvalid_from\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64igest\x18\x0c \x01(\t\"d\n\x04Rate\x12\x0e\n\x06\x62ucket\x18\x01 \x01(\t\x12\x14\n\x0cservice_tier\x18\x02 \x01(\t\x12\x1a\n\x12\x61\x62ove_input_tokens\x18\x03 \x01(\x03\x12\r\n\x05price\x18\x04 \x01(\t\x12\x0b\n\x03per\x18\x05 \x01(\x03\"R\n\x13PutPriceCardRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x14.ledger.v1.PriceCard\"L\n\x14PutPriceCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.ledger.v1.PriceCard\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"7\n\x13GetPriceCardRequest\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\":\n\x14GetPriceCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.ledger.v1.PriceCard\"P\n\x15ListPriceCardsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x10\n\x08provider\x18\x03 \x01(\t\"V\n\x16ListPriceCardsResponse\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0b\x32\x14.ledger.v1.PriceCard\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x87\x02\n\x0cPriceService\x12O\n\x0cPutPriceCard\x12\x1e.ledger.v1.PutPriceCardRequest\x1a\x1f.ledger.v1.PutPriceCardResponse\x12O\n\x0cGetPriceCard\x12\x1e.ledger.v1.GetPriceCardRequest\x1a\x1f.ledger.v1.GetPriceCardResponse\x12U\n\x0eListPriceCards\x12 .ledger.v1.ListPriceCardsRequest\x1a!.ledger.v1.ListPriceCardsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ledger/v1/price.proto\x12\tledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14ledger/v1/hold.proto\"\xba\x03\n\tPriceCard\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x0f\n\x07\x61liases\x18\x05 \x03(\t\x12\x10\n\x08\x63urrency\x18\x06 \x01(\t\x12\x1e\n\x05rates\x18\x07 \x03(\x0b\x32\x0f.ledger.v1.Rate\x12\x18\n\x10max_input_tokens\x18\x08 \x01(\x03\x12\x19\n\x11max_output_tokens\x18\t \x01(\x03\x12.\n\nvalid_from\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x64igest\x18\x0c \x01(\t\x12G\n\x12region_multipliers\x18\r \x03(\x0b\x32+.ledger.v1.PriceCard.RegionMultipliersEntry\x1a\x38\n\x16RegionMultipliersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x99\x01\n\x04Rate\x12\x0e\n\x06\x62ucket\x18\x01 \x01(\t\x12\x14\n\x0cservice_tier\x18\x02 \x01(\t\x12\x1a\n\x12\x61\x62ove_input_tokens\x18\x03 \x01(\x03\x12\r\n\x05price\x18\x04 \x01(\t\x12\x0b\n\x03per\x18\x05 \x01(\x03\x12\x11\n\tinclusive\x18\x06 \x01(\x08\x12\x10\n\x08marginal\x18\x07 \x01(\x08\x12\x0e\n\x06window\x18\x08 \x01(\t\"R\n\x13PutPriceCardRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\"\n\x04\x63\x61rd\x18\x02 \x01(\x0b\x32\x14.ledger.v1.PriceCard\"L\n\x14PutPriceCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.ledger.v1.PriceCard\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"7\n\x13GetPriceCardRequest\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\":\n\x14GetPriceCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.ledger.v1.PriceCard\":\n\x13PreviewQuoteRequest\x12#\n\x05quote\x18\x01 \x01(\x0b\x32\x14.ledger.v1.QuoteSpec\"M\n\x14PreviewQuoteResponse\x12\x1f\n\x05quote\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Quote\x12\x14\n\x0c\x65xplanations\x18\x02 \x03(\t\"P\n\x15ListPriceCardsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x10\n\x08provider\x18\x03 \x01(\t\"V\n\x16ListPriceCardsResponse\x12#\n\x05\x63\x61rds\x18\x01 \x03(\x0b\x32\x14.ledger.v1.PriceCard\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xd8\x02\n\x0cPriceService\x12O\n\x0cPutPriceCard\x12\x1e.ledger.v1.PutPriceCardRequest\x1a\x1f.ledger.v1.PutPriceCardResponse\x12O\n\x0cGetPriceCard\x12\x1e.ledger.v1.GetPriceCardRequest\x1a\x1f.ledger.v1.GetPriceCardResponse\x12O\n\x0cPreviewQuote\x12\x1e.ledger.v1.PreviewQuoteRequest\x1a\x1f.ledger.v1.PreviewQuoteResponse\x12U\n\x0eListPriceCards\x12 .ledger.v1.ListPriceCardsRequest\x1a!.ledger.v1.ListPriceCardsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.price_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PRICECARD']._serialized_start=70
-  _globals['_PRICECARD']._serialized_end=381
-  _globals['_RATE']._serialized_start=383
-  _globals['_RATE']._serialized_end=483
-  _globals['_PUTPRICECARDREQUEST']._serialized_start=485
-  _globals['_PUTPRICECARDREQUEST']._serialized_end=567
-  _globals['_PUTPRICECARDRESPONSE']._serialized_start=569
-  _globals['_PUTPRICECARDRESPONSE']._serialized_end=645
-  _globals['_GETPRICECARDREQUEST']._serialized_start=647
-  _globals['_GETPRICECARDREQUEST']._serialized_end=702
-  _globals['_GETPRICECARDRESPONSE']._serialized_start=704
-  _globals['_GETPRICECARDRESPONSE']._serialized_end=762
-  _globals['_LISTPRICECARDSREQUEST']._serialized_start=764
-  _globals['_LISTPRICECARDSREQUEST']._serialized_end=844
-  _globals['_LISTPRICECARDSRESPONSE']._serialized_start=846
-  _globals['_LISTPRICECARDSRESPONSE']._serialized_end=932
-  _globals['_PRICESERVICE']._serialized_start=935
-  _globals['_PRICESERVICE']._serialized_end=1198
+  _globals['_PRICECARD_REGIONMULTIPLIERSENTRY']._loaded_options = None
+  _globals['_PRICECARD_REGIONMULTIPLIERSENTRY']._serialized_options = b'8\001'
+  _globals['_PRICECARD']._serialized_start=92
+  _globals['_PRICECARD']._serialized_end=534
+  _globals['_PRICECARD_REGIONMULTIPLIERSENTRY']._serialized_start=478
+  _globals['_PRICECARD_REGIONMULTIPLIERSENTRY']._serialized_end=534
+  _globals['_RATE']._serialized_start=537
+  _globals['_RATE']._serialized_end=690
+  _globals['_PUTPRICECARDREQUEST']._serialized_start=692
+  _globals['_PUTPRICECARDREQUEST']._serialized_end=774
+  _globals['_PUTPRICECARDRESPONSE']._serialized_start=776
+  _globals['_PUTPRICECARDRESPONSE']._serialized_end=852
+  _globals['_GETPRICECARDREQUEST']._serialized_start=854
+  _globals['_GETPRICECARDREQUEST']._serialized_end=909
+  _globals['_GETPRICECARDRESPONSE']._serialized_start=911
+  _globals['_GETPRICECARDRESPONSE']._serialized_end=969
+  _globals['_PREVIEWQUOTEREQUEST']._serialized_start=971
+  _globals['_PREVIEWQUOTEREQUEST']._serialized_end=1029
+  _globals['_PREVIEWQUOTERESPONSE']._serialized_start=1031
+  _globals['_PREVIEWQUOTERESPONSE']._serialized_end=1108
+  _globals['_LISTPRICECARDSREQUEST']._serialized_start=1110
+  _globals['_LISTPRICECARDSREQUEST']._serialized_end=1190
+  _globals['_LISTPRICECARDSRESPONSE']._serialized_start=1192
+  _globals['_LISTPRICECARDSRESPONSE']._serialized_end=1278
+  _globals['_PRICESERVICE']._serialized_start=1281
+  _globals['_PRICESERVICE']._serialized_end=1625
 # @@protoc_insertion_point(module_scope)

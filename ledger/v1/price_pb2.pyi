@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from ledger.v1 import hold_pb2 as _hold_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -23,6 +24,26 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class PriceCard(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class RegionMultipliersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     CARD_ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
@@ -35,6 +56,7 @@ class PriceCard(_message.Message):
     VALID_FROM_FIELD_NUMBER: _builtins.int
     VALID_UNTIL_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    REGION_MULTIPLIERS_FIELD_NUMBER: _builtins.int
     card_id: _builtins.str
     version: _builtins.int
     """Given by the server: 1, 2, …"""
@@ -48,7 +70,7 @@ class PriceCard(_message.Message):
     """SHA-256 of the content, lower-case hex. Given by the server."""
     @_builtins.property
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Other names under which the provider serves this model."""
+        """Other names under which the provider serves this model. `*` stands for any text: "gpt-4o-2024*"."""
 
     @_builtins.property
     def rates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Rate]: ...
@@ -56,6 +78,10 @@ class PriceCard(_message.Message):
     def valid_from(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def valid_until(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def region_multipliers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """By region, the decimal factor to the prices of tokens for a call that names it: {"us": "1.1"}. None: one price everywhere."""
+
     def __init__(
         self,
         *,
@@ -71,10 +97,11 @@ class PriceCard(_message.Message):
         valid_from: _timestamp_pb2.Timestamp | None = ...,
         valid_until: _timestamp_pb2.Timestamp | None = ...,
         digest: _builtins.str = ...,
+        region_multipliers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["valid_from", b"valid_from", "valid_until", b"valid_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "card_id", b"card_id", "currency", b"currency", "digest", b"digest", "max_input_tokens", b"max_input_tokens", "max_output_tokens", b"max_output_tokens", "model", b"model", "provider", b"provider", "rates", b"rates", "valid_from", b"valid_from", "valid_until", b"valid_until", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "card_id", b"card_id", "currency", b"currency", "digest", b"digest", "max_input_tokens", b"max_input_tokens", "max_output_tokens", b"max_output_tokens", "model", b"model", "provider", b"provider", "rates", b"rates", "region_multipliers", b"region_multipliers", "valid_from", b"valid_from", "valid_until", b"valid_until", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -91,16 +118,27 @@ class Rate(_message.Message):
     ABOVE_INPUT_TOKENS_FIELD_NUMBER: _builtins.int
     PRICE_FIELD_NUMBER: _builtins.int
     PER_FIELD_NUMBER: _builtins.int
+    INCLUSIVE_FIELD_NUMBER: _builtins.int
+    MARGINAL_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     bucket: _builtins.str
     """One of the buckets of BucketUsage."""
     service_tier: _builtins.str
     """"standard" if empty."""
     above_input_tokens: _builtins.int
-    """Applies to the whole request when its prompt (every input bucket together) has more tokens than this."""
+    """Applies to the whole request when its prompt (every input bucket together) has more tokens than this. With `marginal` it
+    applies to those units of this bucket that are beyond it, and to no others.
+    """
     price: _builtins.str
     """Decimal; the price of `per` units."""
     per: _builtins.int
     """1,000,000 if 0."""
+    inclusive: _builtins.bool
+    """The threshold is passed by as many tokens as it says, too: at least, not more than. Kept as a threshold of one less."""
+    marginal: _builtins.bool
+    """All rates of a bucket and tier are marginal, or none is. The lowest of them has the threshold 0."""
+    window: _builtins.str
+    """"16:30-00:30": the time of the day, in UTC, at which this replaces the rates of the bucket and tier without a window."""
     def __init__(
         self,
         *,
@@ -109,10 +147,13 @@ class Rate(_message.Message):
         above_input_tokens: _builtins.int = ...,
         price: _builtins.str = ...,
         per: _builtins.int = ...,
+        inclusive: _builtins.bool = ...,
+        marginal: _builtins.bool = ...,
+        window: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["above_input_tokens", b"above_input_tokens", "bucket", b"bucket", "per", b"per", "price", b"price", "service_tier", b"service_tier"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["above_input_tokens", b"above_input_tokens", "bucket", b"bucket", "inclusive", b"inclusive", "marginal", b"marginal", "per", b"per", "price", b"price", "service_tier", b"service_tier", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -208,6 +249,52 @@ class GetPriceCardResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetPriceCardResponse: _TypeAlias = GetPriceCardResponse  # noqa: Y015
+
+@_typing.final
+class PreviewQuoteRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quote(self) -> _hold_pb2.QuoteSpec: ...
+    def __init__(
+        self,
+        *,
+        quote: _hold_pb2.QuoteSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quote", b"quote"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quote", b"quote"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewQuoteRequest: _TypeAlias = PreviewQuoteRequest  # noqa: Y015
+
+@_typing.final
+class PreviewQuoteResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTE_FIELD_NUMBER: _builtins.int
+    EXPLANATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quote(self) -> _hold_pb2.Quote: ...
+    @_builtins.property
+    def explanations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """How each line came about, in the order of the quote's lines."""
+
+    def __init__(
+        self,
+        *,
+        quote: _hold_pb2.Quote | None = ...,
+        explanations: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["quote", b"quote"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explanations", b"explanations", "quote", b"quote"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviewQuoteResponse: _TypeAlias = PreviewQuoteResponse  # noqa: Y015
 
 @_typing.final
 class ListPriceCardsRequest(_message.Message):

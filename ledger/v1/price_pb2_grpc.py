@@ -45,6 +45,11 @@ class PriceServiceStub:
                 request_serializer=ledger_dot_v1_dot_price__pb2.GetPriceCardRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_price__pb2.GetPriceCardResponse.FromString,
                 _registered_method=True)
+        self.PreviewQuote = channel.unary_unary(
+                '/ledger.v1.PriceService/PreviewQuote',
+                request_serializer=ledger_dot_v1_dot_price__pb2.PreviewQuoteRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_price__pb2.PreviewQuoteResponse.FromString,
+                _registered_method=True)
         self.ListPriceCards = channel.unary_unary(
                 '/ledger.v1.PriceService/ListPriceCards',
                 request_serializer=ledger_dot_v1_dot_price__pb2.ListPriceCardsRequest.SerializeToString,
@@ -70,6 +75,13 @@ class PriceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PreviewQuote(self, request, context):
+        """What a call would be quoted at, line by line. Nothing is set aside. Roles: gateway, finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListPriceCards(self, request, context):
         """The newest version of each, in order of card_id. Roles: gateway, finance, auditor, admin.
         """
@@ -89,6 +101,11 @@ def add_PriceServiceServicer_to_server(servicer, server):
                     servicer.GetPriceCard,
                     request_deserializer=ledger_dot_v1_dot_price__pb2.GetPriceCardRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_price__pb2.GetPriceCardResponse.SerializeToString,
+            ),
+            'PreviewQuote': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreviewQuote,
+                    request_deserializer=ledger_dot_v1_dot_price__pb2.PreviewQuoteRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_price__pb2.PreviewQuoteResponse.SerializeToString,
             ),
             'ListPriceCards': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPriceCards,
@@ -151,6 +168,33 @@ class PriceService:
             '/ledger.v1.PriceService/GetPriceCard',
             ledger_dot_v1_dot_price__pb2.GetPriceCardRequest.SerializeToString,
             ledger_dot_v1_dot_price__pb2.GetPriceCardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreviewQuote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.PriceService/PreviewQuote',
+            ledger_dot_v1_dot_price__pb2.PreviewQuoteRequest.SerializeToString,
+            ledger_dot_v1_dot_price__pb2.PreviewQuoteResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class PriceServiceStub:
     """Roles: finance, admin."""
     GetPriceCard: _grpc.UnaryUnaryMultiCallable[_price_pb2.GetPriceCardRequest, _price_pb2.GetPriceCardResponse]
     """Roles: gateway, finance, auditor, admin."""
+    PreviewQuote: _grpc.UnaryUnaryMultiCallable[_price_pb2.PreviewQuoteRequest, _price_pb2.PreviewQuoteResponse]
+    """What a call would be quoted at, line by line. Nothing is set aside. Roles: gateway, finance, auditor, admin."""
     ListPriceCards: _grpc.UnaryUnaryMultiCallable[_price_pb2.ListPriceCardsRequest, _price_pb2.ListPriceCardsResponse]
     """The newest version of each, in order of card_id. Roles: gateway, finance, auditor, admin."""
 
@@ -49,6 +51,8 @@ class PriceServiceAsyncStub(PriceServiceStub):
     """Roles: finance, admin."""
     GetPriceCard: _aio.UnaryUnaryMultiCallable[_price_pb2.GetPriceCardRequest, _price_pb2.GetPriceCardResponse]  # type: ignore[assignment]
     """Roles: gateway, finance, auditor, admin."""
+    PreviewQuote: _aio.UnaryUnaryMultiCallable[_price_pb2.PreviewQuoteRequest, _price_pb2.PreviewQuoteResponse]  # type: ignore[assignment]
+    """What a call would be quoted at, line by line. Nothing is set aside. Roles: gateway, finance, auditor, admin."""
     ListPriceCards: _aio.UnaryUnaryMultiCallable[_price_pb2.ListPriceCardsRequest, _price_pb2.ListPriceCardsResponse]  # type: ignore[assignment]
     """The newest version of each, in order of card_id. Roles: gateway, finance, auditor, admin."""
 
@@ -70,6 +74,14 @@ class PriceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_price_pb2.GetPriceCardResponse, _abc.Awaitable[_price_pb2.GetPriceCardResponse]]:
         """Roles: gateway, finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def PreviewQuote(
+        self,
+        request: _price_pb2.PreviewQuoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_price_pb2.PreviewQuoteResponse, _abc.Awaitable[_price_pb2.PreviewQuoteResponse]]:
+        """What a call would be quoted at, line by line. Nothing is set aside. Roles: gateway, finance, auditor, admin."""
 
     @_abc_1.abstractmethod
     def ListPriceCards(

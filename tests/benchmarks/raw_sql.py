@@ -20,11 +20,12 @@ import psycopg
 from psycopg.types.array import ListBinaryDumper
 from psycopg.types.json import Jsonb
 
+from ledger.domain.cards import STANDARD_TIER, PriceCard, Rate
 from ledger.domain.commands import Usage
-from ledger.domain.evidence import price
 from ledger.domain.model import Caller
 from ledger.domain.needs import STRIPES
-from ledger.domain.quotes import STANDARD_TIER, PriceCard, Quote, QuoteKind, QuoteSpec, Rate, quote
+from ledger.domain.pricing import price
+from ledger.domain.quotes import Quote, QuoteKind, QuoteSpec, quote
 from tests.benchmarks import workload
 
 Connection: TypeAlias = "psycopg.Connection[Any]"

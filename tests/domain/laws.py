@@ -73,7 +73,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     if hold.state is HoldState.SETTLED:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
         assert [e.status for e in accepted] == ["ACCEPTED"]
-        assert reprice(hold.quote, card, body) == hold.settled
+        assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled
         sent = accepted[0].source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}
         assert hold.execution_seen <= sent, "what was executed was sent"
         assert (resolution.kind is ResolutionKind.USAGE) <= hold.execution_seen

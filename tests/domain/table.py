@@ -20,6 +20,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.batch import Outcome
+from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -37,7 +38,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.model import Caller, Role
 from ledger.domain.money import parse_amount, parse_price
-from ledger.domain.quotes import PriceCard, QuoteKind, QuoteSpec, Rate
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
 from tests.domain.world import World
 

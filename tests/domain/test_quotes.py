@@ -2,26 +2,16 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.evidence import price
+from ledger.domain.cards import GROUP_OF_BUCKET, GROUPS, INPUT_GROUP, OUTPUT_GROUP, STANDARD_TIER, PriceCard, Rate
 from ledger.domain.money import ZERO, fits, plain, total
-from ledger.domain.quotes import (
-    GROUP_OF_BUCKET,
-    GROUPS,
-    INPUT_GROUP,
-    STANDARD_TIER,
-    PriceCard,
-    Quote,
-    QuoteKind,
-    QuoteSpec,
-    Rate,
-    quote,
-)
+from ledger.domain.pricing import price
+from ledger.domain.quotes import Quote, QuoteKind, QuoteSpec, quote
 from ledger.domain.refusals import Reason, Refusal
 
 NOW = datetime(2025, 3, 1, 10, tzinfo=UTC)
@@ -31,38 +21,51 @@ PRICES = st.one_of(
     st.decimals(min_value=0, max_value=1, places=18),
     st.just(Decimal("0.277777777777777778")),
 )
-RATES = st.builds(
-    Rate,
-    bucket=st.sampled_from(sorted(GROUP_OF_BUCKET)),
-    service_tier=st.sampled_from(TIERS),
-    above=st.sampled_from([0, 0, 0, 10, 200, 1000]),
-    price=PRICES,
-    per=st.sampled_from([1, 2, 3, 7, 1000, 1_000_000, 10**15]),
-)
+WINDOWS = ("", "08:00-16:30", "22:00-02:00")
+REGIONS = (("eu", Decimal("1.1")), ("moon", Decimal("0.333333")))
 LIMITS = st.none() | st.integers(0, 2000)
+TIMES = st.integers(0, 24 * 60).map(lambda minutes: NOW + timedelta(minutes=minutes))
+
+
+@st.composite
+def rates(draw: st.DrawFn) -> list[Rate]:
+    """The rates of one bucket and tier: of the whole request or marginal, at any time or by the time of the day."""
+    bucket, tier = draw(st.sampled_from(sorted(GROUP_OF_BUCKET))), draw(st.sampled_from(TIERS))
+    marginal = draw(st.booleans())
+    return [
+        Rate(
+            bucket, tier, above, draw(PRICES), draw(st.sampled_from([1, 2, 3, 7, 1000, 1_000_000, 10**15])),
+            marginal, window,
+        )
+        for window in draw(st.sets(st.sampled_from(WINDOWS), min_size=1))
+        for above in draw(st.sets(st.sampled_from([0, 0, 10, 200, 1000]), min_size=1))
+    ]  # fmt: skip
 
 
 @st.composite
 def cards(draw: st.DrawFn) -> PriceCard:
-    rates = draw(st.lists(RATES, min_size=1, max_size=12, unique_by=lambda r: (r.bucket, r.service_tier, r.above)))
+    priced = draw(st.lists(rates(), min_size=1, max_size=8, unique_by=lambda rs: (rs[0].bucket, rs[0].service_tier)))
     return PriceCard(
         "t1", "card", draw(st.integers(1, 9)), "acme", "gpt", tuple(draw(st.lists(st.text(max_size=3), max_size=2))),
-        "USD", tuple(rates), draw(LIMITS), draw(LIMITS), draw(st.sampled_from([None, NOW])),
-        draw(st.sampled_from([None, datetime(2026, 1, 1, tzinfo=UTC)])),
+        "USD", tuple(rate for each in priced for rate in each), draw(LIMITS), draw(LIMITS),
+        draw(st.sampled_from([None, NOW])), draw(st.sampled_from([None, datetime(2026, 1, 1, tzinfo=UTC)])),
+        draw(st.sampled_from([(), REGIONS])),
     )  # fmt: skip
 
 
 @st.composite
 def specs(draw: st.DrawFn) -> QuoteSpec:
     ceilings = draw(st.dictionaries(st.sampled_from(GROUPS), st.integers(0, 3000), max_size=4))
-    tier = draw(st.sampled_from(TIERS))
-    return QuoteSpec(QuoteKind.METERED, ZERO, "card", 0, "", tier, ceilings=tuple(sorted(ceilings.items())))
+    return QuoteSpec(
+        QuoteKind.METERED, ZERO, "card", 0, "", draw(st.sampled_from(TIERS)), draw(st.sampled_from(["", "eu", "moon"])),
+        ceilings=tuple(sorted(ceilings.items())), choices=draw(st.integers(1, 3)),
+    )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
-@given(cards(), specs(), st.data())
+@settings(max_examples=400, deadline=None)
+@given(cards(), specs(), TIMES, st.data())
 def test_usage_within_the_ceilings_never_costs_more_than_the_quote(
-    card: PriceCard, spec: QuoteSpec, data: st.DataObject
+    card: PriceCard, spec: QuoteSpec, at: datetime, data: st.DataObject
 ) -> None:
     quoted = quote(spec, card, NOW)
     if isinstance(quoted, Refusal):
@@ -72,16 +75,18 @@ def test_usage_within_the_ceilings_never_costs_more_than_the_quote(
     buckets: dict[str, int] = {}
     for line in quoted.lines:
         left = line.quantity
-        for bucket in (b for b, group in GROUP_OF_BUCKET.items() if group == line.group):
+        for bucket in data.draw(st.permutations([b for b, group in GROUP_OF_BUCKET.items() if group == line.group])):
             buckets[bucket] = data.draw(st.integers(0, left), bucket)
             left -= buckets[bucket]
+    there = card.in_region(quoted.region)
+    assert there is not None
     for tier in quoted.service_tiers:
-        lines, unpriced = price(card, buckets, tier)
+        lines, unpriced = price(there, buckets, tier, at)
         amount = total(line.amount for line in lines)
         assert amount <= quoted.amount
         assert all(line.amount.as_tuple().exponent == -18 for line in lines)
-        priced = {line.bucket for line in lines}
-        assert len(unpriced) == sum(1 for bucket, quantity in buckets.items() if quantity and bucket not in priced)
+        counted = sum(line.quantity for line in lines)
+        assert bool(unpriced) == (counted < sum(buckets.values()))
 
 
 @settings(max_examples=100, deadline=None)
@@ -96,6 +101,9 @@ def test_a_quote_says_how_its_amount_came_about(card: PriceCard, spec: QuoteSpec
     assert quoted.service_tier in quoted.service_tiers
     asked = dict(spec.ceilings)
     for line in quoted.lines:
+        if line.group == OUTPUT_GROUP and card.max_output_tokens is not None:
+            one = min(asked.get(line.group, card.max_output_tokens), card.max_output_tokens)
+            assert line.quantity == one * spec.choices
         if line.group == INPUT_GROUP and card.max_input_tokens is not None:
             assert line.quantity == min(asked.get(line.group, card.max_input_tokens), card.max_input_tokens)
             assert (line.group in quoted.clamped) == (asked.get(line.group, 0) > card.max_input_tokens)

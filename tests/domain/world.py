@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
-from ledger.domain.quotes import PriceCard, Quote
+from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 

@@ -240,6 +240,10 @@ def card(**fields: Any) -> price_pb2.PutPriceCardRequest:
     return price_pb2.PutPriceCardRequest(idempotency_key="k", card=price_pb2.PriceCard(**given | fields))
 
 
+def token_rate(**fields: Any) -> price_pb2.Rate:
+    return price_pb2.Rate(bucket="input_tokens", price="1", **fields)
+
+
 @pytest.mark.parametrize("price", ["1,5", "NaN", "", " ", "-1", "1e", "Infinity", "1e-19", "9e99", "0x1"])
 def test_prices(price: str) -> None:
     rates = [price_pb2.Rate(bucket="input_tokens", price="1"), price_pb2.Rate(bucket="output_tokens", price=price)]
@@ -269,6 +273,21 @@ def test_two_spellings_of_a_price_are_one() -> None:
         ({"rates": [price_pb2.Rate(bucket="requests", price="1")] * 2}, "card.rates"),
         ({"rates": [price_pb2.Rate(bucket="requests", price="1", service_tier="a b")]}, "card.rates[0].service_tier"),
         ({"aliases": ["m2", "m2"]}, "card.aliases"),
+        ({"aliases": ["**"]}, "card.aliases"),
+        ({"aliases": ["a *"]}, "card.aliases"),
+        ({"region_multipliers": {"us": "-1"}}, "card.region_multipliers[us]"),
+        ({"region_multipliers": {"u s": "1"}}, "card.region_multipliers"),
+        ({"region_multipliers": {f"r{i}": "1" for i in range(65)}}, "card.region_multipliers"),
+        ({"rates": [token_rate(inclusive=True)]}, "card.rates[0].inclusive"),
+        ({"rates": [token_rate(inclusive=True, above_input_tokens=1)]}, "card.rates[0].inclusive"),
+        ({"rates": [token_rate(inclusive=True, above_input_tokens=9, marginal=True)]}, "card.rates[0].inclusive"),
+        ({"rates": [token_rate(window="8-9")]}, "card.rates[0].window"),
+        ({"rates": [token_rate(window="08:00-08:00")]}, "card.rates[0].window"),
+        ({"rates": [token_rate(window="08:00-10:00"), token_rate(window="09:00-11:00")]}, "card.rates"),
+        ({"rates": [token_rate(window="22:00-02:00"), token_rate(window="01:00-03:00")]}, "card.rates"),
+        ({"rates": [token_rate(), token_rate(marginal=True, above_input_tokens=5)]}, "card.rates"),
+        ({"rates": [token_rate(marginal=True, above_input_tokens=5)]}, "card.rates"),
+        ({"rates": [token_rate(marginal=True, above_input_tokens=i) for i in range(9)]}, "card.rates"),
         ({"max_output_tokens": -1}, "card.max_output_tokens"),
         ({"valid_from": Timestamp(seconds=10), "valid_until": Timestamp(seconds=10)}, "card.valid_until"),
         ({"valid_until": Timestamp(seconds=-1)}, "card.valid_until"),

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 
 from ledger.domain.batch import Decision, Loaded, Outcome
+from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import Command, Dispatch, NoCostProof, Reserve, Resolve, Usage
 from ledger.domain.decide import decide
 from ledger.domain.model import (
@@ -27,7 +28,7 @@ from ledger.domain.model import (
     Resolution,
     Role,
 )
-from ledger.domain.quotes import PriceCard, Quote, QuoteKind, QuoteLine, QuoteSpec, Rate
+from ledger.domain.quotes import Quote, QuoteKind, QuoteLine, QuoteSpec
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store.database import Database
 from ledger.store.load import load

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.evidence import price
+from ledger.domain.cards import STANDARD_TIER, PriceCard, Rate
 from ledger.domain.money import ZERO
-from ledger.domain.quotes import STANDARD_TIER, PriceCard, Rate
+from ledger.domain.pricing import price
 from ledger.usage import merge_stream, normalize
 
 

@@ -140,7 +140,7 @@ def write_hold(message: pb.Hold, hold: Hold) -> None:
 
 def write_full_hold(message: pb.Hold, hold: Hold) -> None:
     write_hold(message, hold)
-    _write_quote(message.quote, hold.quote)
+    write_quote(message.quote, hold.quote)
 
 
 def write_incident(message: pb.Incident, incident: Incident) -> None:
@@ -200,7 +200,7 @@ def _write_resolution(message: pb.Resolution, hold: Hold) -> None:
     write_time(message.resolve_time, resolved_at)
 
 
-def _write_quote(message: pb.Quote, quote: Quote) -> None:
+def write_quote(message: pb.Quote, quote: Quote) -> None:
     message.kind = _QUOTES[quote.kind]
     write_money(message.amount, quote.amount, quote.currency)
     message.tolerance = plain(quote.tolerance)

@@ -5,9 +5,8 @@ from datetime import datetime
 
 from ledger.domain.model import Account, Book, Budget, Entry, EntryKind, Posting
 from ledger.domain.money import plain
-from ledger.domain.quotes import PriceCard
 from ledger.service.translate.answers import write_money, write_time
-from ledger.v1 import budget_pb2, journal_pb2, price_pb2
+from ledger.v1 import budget_pb2, journal_pb2
 
 _ACCOUNTS = {account: journal_pb2.Account.Value(f"ACCOUNT_{account}") for account in Account}
 _ENTRIES = {kind: journal_pb2.EntryKind.Value(f"ENTRY_KIND_{kind}") for kind in EntryKind}
@@ -31,30 +30,6 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     balances.deficit = plain(book.deficit)
     if as_of is not None:
         write_time(balances.as_of, as_of)
-
-
-def write_card(message: price_pb2.PriceCard, card: PriceCard) -> None:
-    message.card_id = card.card_id
-    message.version = card.version
-    message.provider = card.provider
-    message.model = card.model
-    message.aliases.extend(card.aliases)
-    message.currency = card.currency
-    for rate in card.rates:
-        message.rates.add(
-            bucket=rate.bucket,
-            service_tier=rate.service_tier,
-            above_input_tokens=rate.above,
-            price=plain(rate.price),
-            per=rate.per,
-        )
-    message.max_input_tokens = card.max_input_tokens or 0
-    message.max_output_tokens = card.max_output_tokens or 0
-    if card.valid_from is not None:
-        write_time(message.valid_from, card.valid_from)
-    if card.valid_until is not None:
-        write_time(message.valid_until, card.valid_until)
-    message.digest = card.digest.hex()
 
 
 def write_entry(message: journal_pb2.Entry, entry: Entry, labels: Mapping[str, str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER
 from ledger.domain.commands import (
     BeginDispatch,
     Dispatch,
@@ -16,7 +17,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
-from ledger.domain.quotes import GROUPS, MAX_QUANTITY, STANDARD_TIER, QuoteKind, QuoteSpec
+from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import HOLDS, denied
 from ledger.service.translate.evidence import no_cost_proof, usage
@@ -47,6 +48,8 @@ MOST_SPAN = timedelta(hours=24)
 _GROUPS = frozenset(GROUPS)
 _UNREAD = Refusal(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
+MAX_CHOICES = 1000
+
 
 def reserve(request: pb.ReserveRequest, caller: Caller) -> Reserve:
     budget_ids = tuple(request.budget_ids)
@@ -63,7 +66,7 @@ def reserve(request: pb.ReserveRequest, caller: Caller) -> Reserve:
         identifier(request.idempotency_key, "idempotency_key"),
         identifier(request.operation_id, "operation_id"),
         budget_ids,
-        _quote(request.quote),
+        quote_spec(request.quote),
         duration(request.ttl, "ttl", LEAST_SPAN, MOST_SPAN) if request.HasField("ttl") else DEFAULT_SPAN,
         labels(request.labels),
         optional_identifier(request.exclusive_key, "exclusive_key"),
@@ -159,7 +162,7 @@ def _dispatch(message: pb.Dispatch) -> Dispatch:
     )
 
 
-def _quote(message: pb.QuoteSpec) -> QuoteSpec:
+def quote_spec(message: pb.QuoteSpec) -> QuoteSpec:
     kind = message.WhichOneof("kind")
     tolerance = amount(message.tolerance, "quote.tolerance") if message.tolerance else ZERO
     if kind == "metered":
@@ -174,6 +177,7 @@ def _quote(message: pb.QuoteSpec) -> QuoteSpec:
             region=empty_or_identifier(metered.region, "quote.metered.region"),
             api_flavor=empty_or_identifier(metered.api_flavor, "quote.metered.api_flavor"),
             ceilings=_ceilings(metered),
+            choices=number(metered.choices, "quote.metered.choices", 0, MAX_CHOICES) or 1,
         )
     if kind == "fixed":
         fixed = message.fixed

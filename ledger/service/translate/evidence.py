@@ -7,8 +7,8 @@ on, so that it is kept with the reasons for which it settles nothing.
 from datetime import datetime
 from decimal import Decimal
 
+from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.domain.commands import NoCostProof, Usage
-from ledger.domain.quotes import GROUP_OF_BUCKET, MAX_QUANTITY
 from ledger.service.translate.fields import (
     LEAST_NONCE,
     InvalidField,

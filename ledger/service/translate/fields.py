@@ -14,8 +14,8 @@ from typing import TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from ledger.domain.cards import MAX_QUANTITY
 from ledger.domain.money import NotMoney, parse_amount, parse_currency, parse_price
-from ledger.domain.quotes import MAX_QUANTITY
 from ledger.domain.refusals import Reason, Refusal
 from ledger.v1 import money_pb2
 

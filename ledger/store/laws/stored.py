@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Select, Text, and_, cast, select
 
-from ledger.domain.evidence import Line
+from ledger.domain.cards import PriceCard
 from ledger.domain.model import Hold
-from ledger.domain.quotes import PriceCard
+from ledger.domain.pricing import Line
 from ledger.domain.states import ResolutionKind
 from ledger.store.rows import card_from, hold_from
 from ledger.store.statements import columns_of

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Text, cast, select
 from sqlalchemy.dialects.postgresql import distinct_on
 
-from ledger.domain.quotes import PriceCard
+from ledger.domain.cards import PriceCard
 from ledger.store.read.page import Key, Page, page
 from ledger.store.rows import card_from
 from ledger.store.tables import price_card
