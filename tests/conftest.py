@@ -1,13 +1,15 @@
 """A real PostgreSQL for the tests: one server per session, one migrated template, and a database for each test."""
 
 import asyncio
+import ctypes
 import inspect
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -20,6 +22,19 @@ from ledger.store.postgres import LocalPostgres
 
 # Tests start processes while calls are under way. With its own handlers at a fork gRPC brings the child down before it can exec.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(scope="session", autouse=True)
+def orphans_are_waited_for() -> Iterator[None]:
+    """Tests kill parents. Their children become this process's, so that none is left for an init that may never ask for it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    yield
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
 
 
 @pytest.fixture(scope="session")

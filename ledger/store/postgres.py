@@ -164,7 +164,7 @@ class LocalPostgres:
         socket_dir = self.data_dir / "socket"
         scratch = len(os.fsencode(socket_dir)) > LONGEST_SOCKET_DIR
         if scratch:
-            socket_dir = Path(tempfile.mkdtemp(prefix="spend-ledger-", dir="/tmp"))
+            socket_dir = _short_folder()
         identity.own(socket_dir)
         self._launch(binaries, identity, socket_dir, scratch)
         url = _url(str(socket_dir))
@@ -268,6 +268,17 @@ class LocalPostgres:
         except OSError:
             tail = []
         return "\n".join([f" The end of {self.log_file}:", *(f"  {line}" for line in tail)])
+
+
+def _short_folder() -> Path:
+    """A new folder with a short path. TMPDIR's may be as long as the one that is too long."""
+    for parent in ("/tmp", "/var/tmp"):  # noqa: S108 - the folder itself has a name that nobody can guess
+        if os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="spend-ledger-", dir=parent))
+    raise PostgresUnavailable(
+        "The path of the data folder is too long for a socket, and neither /tmp nor /var/tmp can be written: "
+        "name a shorter one with --data-dir."
+    )
 
 
 def _url(socket_dir: str) -> str:
