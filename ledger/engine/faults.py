@@ -96,7 +96,7 @@ def outcome(fault: Fault, error: BaseException) -> Outcome:
             return refused(Reason.STORE_UNAVAILABLE, _UNREACHABLE)
         case Fault.UNFIT:
             return refused(Reason.STORE_UNAVAILABLE, remedy(error))
-        case Fault.TAKEN | Fault.POISON:
+        case Fault.POISON:
             return refused(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 
