@@ -15,10 +15,12 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     Resolution,
 )
+from ledger.domain.permission import Denial, Stopped
 from ledger.domain.refusals import Refusal
 
 
@@ -33,7 +35,8 @@ class Loaded:
     `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
     closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
-    `stripe` chooses the stripe of the financial book.
+    `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `stripe` chooses the stripe of the
+    financial book.
     """
 
     now: datetime
@@ -47,10 +50,15 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
+
+    `denial` says why the permission to send was asked for and not given, `stopped` what a Cancel ended, `may_continue` that the
+    attempt which sent a heartbeat may go on.
+    """
 
     refusal: Refusal | None = None
     hold: Hold | None = None
@@ -63,6 +71,9 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    denial: Denial | None = None
+    stopped: Stopped | None = None
+    may_continue: bool = False
 
 
 @dataclass(slots=True)
@@ -76,6 +87,7 @@ class Decision:
     postings: list[Posting] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
     budgets: list[Budget] = field(default_factory=list)

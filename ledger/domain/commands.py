@@ -3,17 +3,21 @@
 The fingerprint is SHA-256 over the canonical content without the key: the same key with another fingerprint is refused.
 """
 
-import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from ledger.domain.canonical import digest
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+    hash_of,
+)
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Caller
+from ledger.domain.keyed import Keyed, OnHold
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -28,65 +32,11 @@ class Dispatch:
 
     @property
     def nonce_hash(self) -> bytes:
-        return _hash(self.nonce)
-
-
-def _hash(nonce: str) -> bytes:
-    return hashlib.sha256(nonce.encode()).digest()
+        return hash_of(self.nonce)
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
-    """The part that all commands share. Not an ABC: `isinstance` costs three times as much for those, and is asked often."""
-
-    NAME: ClassVar[str] = ""
-
-    caller: Caller
-    key: str
-    fingerprint: bytes = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", FINGERPRINTS[FINGERPRINT_VERSION](self))
-
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """What the command says, without caller and key; numbers as strings."""
-
-    @property
-    @abstractmethod
-    def resource(self) -> str:
-        """What the command is about: an operation, a budget or a price card."""
-
-    @property
-    def receipt_key(self) -> tuple[str, str, str, str]:
-        """(tenant, actor, command, key): the scope in which a key is unique."""
-        return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
-
-
-def _fingerprint_1(command: _Keyed) -> bytes:
-    return digest(command.NAME, 1, command.content())
-
-
-# How each version computes a fingerprint. A receipt is compared by the version that wrote it, so none is ever taken away.
-FINGERPRINTS: Final[Mapping[int, Callable[[_Keyed], bytes]]] = {1: _fingerprint_1}
-FINGERPRINT_VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _OnHold(_Keyed):
-    operation_id: str
-
-    @property
-    def resource(self) -> str:
-        return self.operation_id
-
-    @property
-    def hold_key(self) -> tuple[str, str]:
-        return (self.caller.tenant, self.operation_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve(_OnHold):
+class Reserve(OnHold):
     """Set money aside on every level above the named budgets. With `dispatch` the hold is born DISPATCHING."""
 
     NAME: ClassVar[str] = "Reserve"
@@ -123,7 +73,7 @@ class Reserve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class BeginDispatch(_OnHold):
+class BeginDispatch(OnHold):
     """Ask for the permission to send."""
 
     NAME: ClassVar[str] = "BeginDispatch"
@@ -135,7 +85,7 @@ class BeginDispatch(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkOutcomeUnknown(_OnHold):
+class MarkOutcomeUnknown(OnHold):
     """Say that nobody here knows what became of the call."""
 
     NAME: ClassVar[str] = "MarkOutcomeUnknown"
@@ -147,7 +97,7 @@ class MarkOutcomeUnknown(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class Release(_OnHold):
+class Release(OnHold):
     """Give the money back without evidence: only while RESERVED."""
 
     NAME: ClassVar[str] = "Release"
@@ -157,7 +107,7 @@ class Release(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class Lapse(_OnHold):
+class Lapse(OnHold):
     """The service's own: what follows when a hold's time or an attempt's lease has run out."""
 
     NAME: ClassVar[str] = "Lapse"
@@ -266,7 +216,7 @@ class NoCostProof:
 
     @property
     def nonce_hash(self) -> bytes:
-        return _hash(self.nonce)
+        return hash_of(self.nonce)
 
     def content(self) -> dict[str, Any]:
         """What the caller said, as JSON, which is also what is kept."""
@@ -282,7 +232,7 @@ class NoCostProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve(_OnHold):
+class Resolve(OnHold):
     """Settle the hold on evidence. `attempt` 0 is the latest."""
 
     NAME: ClassVar[str] = "Resolve"
@@ -302,7 +252,7 @@ class Resolve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget(_Keyed):
+class CreateBudget(Keyed):
     """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
 
     NAME: ClassVar[str] = "CreateBudget"
@@ -328,7 +278,7 @@ class CreateBudget(_Keyed):
 
 
 @dataclass(frozen=True, slots=True)
-class GrantBudget(_Keyed):
+class GrantBudget(Keyed):
     """Add money to a budget, once per reference."""
 
     NAME: ClassVar[str] = "GrantBudget"
@@ -352,7 +302,7 @@ class GrantBudget(_Keyed):
 
 
 @dataclass(frozen=True, slots=True)
-class PutPriceCard(_Keyed):
+class PutPriceCard(Keyed):
     """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
 
     NAME: ClassVar[str] = "PutPriceCard"
@@ -367,5 +317,17 @@ class PutPriceCard(_Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
+HoldCommand: TypeAlias = (
+    Reserve
+    | BeginDispatch
+    | MarkOutcomeUnknown
+    | Release
+    | Resolve
+    | Lapse
+    | Heartbeat
+    | RecordFailedBeforeDispatch
+    | Cancel
+    | RecordReceipt
+    | RecordDelivery
+)
 Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard

@@ -10,11 +10,11 @@ from dataclasses import replace
 from decimal import localcontext
 from typing import Any
 
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
+from ledger.domain.attempts import begin_dispatch, cancel, heartbeat, lapse, record_failed_before_dispatch
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budgets import create_budget, grant_budget, put_price_card
 from ledger.domain.commands import (
-    FINGERPRINT_VERSION,
-    FINGERPRINTS,
     BeginDispatch,
     Command,
     CreateBudget,
@@ -26,10 +26,13 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
 )
-from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.holds import mark_outcome_unknown, release, reserve
+from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS
 from ledger.domain.model import Receipt
 from ledger.domain.money import CONTEXT
+from ledger.domain.permission import denial
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.reports import record_delivery, record_receipt
 from ledger.domain.resolving import resolve
 from ledger.domain.work import Work, refuse
 
@@ -42,6 +45,11 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Release: release,
     Resolve: resolve,
     Lapse: lapse,
+    Heartbeat: heartbeat,
+    RecordFailedBeforeDispatch: record_failed_before_dispatch,
+    Cancel: cancel,
+    RecordReceipt: record_receipt,
+    RecordDelivery: record_delivery,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
     PutPriceCard: put_price_card,
@@ -76,6 +84,8 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
+    if isinstance(command, Heartbeat):
+        return False
     return outcome.applied or not isinstance(command, Lapse)
 
 
@@ -133,4 +143,7 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
-    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))
+    if dispatch is None:
+        return Outcome(hold=hold, replayed=True, applied=False)
+    denied = denial(hold, dispatch, work.now)
+    return Outcome(hold=hold, replayed=True, applied=False, may_send=denied is None, denial=denied)

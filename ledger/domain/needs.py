@@ -2,21 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    CreateBudget,
-    GrantBudget,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.attempt_commands import Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
+from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
 
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
 STRIPES = 8
+
+_POSTING_NOTHING = (BeginDispatch, Heartbeat, RecordFailedBeforeDispatch, RecordReceipt, RecordDelivery)
 
 
 def financial_book(hold: Hold, stripe: int) -> Book:
@@ -81,6 +76,6 @@ def books_to_lock(
     if isinstance(command, (CreateBudget, GrantBudget)):
         budget = budgets.get((tenant, command.budget_id))
         return () if budget is None else ((tenant, budget.book_id),)
-    if hold is None or isinstance(command, BeginDispatch):
+    if hold is None or isinstance(command, _POSTING_NOTHING):
         return ()
     return tuple((tenant, book) for book in hold.books)

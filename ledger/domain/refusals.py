@@ -31,6 +31,7 @@ class Reason(StrEnum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     INTERNAL = "INTERNAL"
+    ATTEMPT_NOT_CURRENT = "ATTEMPT_NOT_CURRENT"
 
 
 @dataclass(frozen=True, slots=True)

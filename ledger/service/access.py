@@ -22,6 +22,11 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "Reserve": _GATEWAY,
     HOLDS + "BeginDispatch": _GATEWAY,
     HOLDS + "MarkOutcomeUnknown": _REPORTERS,
+    HOLDS + "Heartbeat": _GATEWAY,
+    HOLDS + "RecordFailedBeforeDispatch": _GATEWAY,
+    HOLDS + "Cancel": _REPORTERS,
+    HOLDS + "RecordReceipt": _REPORTERS,
+    HOLDS + "RecordDelivery": _GATEWAY,
     HOLDS + "Release": _GATEWAY,
     HOLDS + "Resolve": _REPORTERS,
     # Whoever may send one of the commands; each is then checked on its own.

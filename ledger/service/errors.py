@@ -51,6 +51,7 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.STORE_UNAVAILABLE: Told(_C.UNAVAILABLE, "The database cannot take writes; nothing was done."),
     Reason.DEADLINE_PASSED: Told(_C.DEADLINE_EXCEEDED, "The deadline passed before the request was begun."),
     Reason.INTERNAL: Told(_C.INTERNAL, "A fault of the server; nothing was done."),
+    Reason.ATTEMPT_NOT_CURRENT: Told(_C.FAILED_PRECONDITION, "The caller does not own the hold's current attempt."),
 }
 
 _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for reason in Reason}

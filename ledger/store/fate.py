@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Select, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.domain.batch import Decision
-from ledger.store.tables import entry, evidence, receipt
+from ledger.store.tables import entry, evidence, hold, receipt
 
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 _IN_THE_FUTURE = "22023"
@@ -63,5 +63,14 @@ def _witness(decision: Decision) -> Select[int] | None:
             receipt.c.key == claimed.key,
             receipt.c.recorded_at == claimed.recorded_at,
             receipt.c.fingerprint == claimed.fingerprint,
+        )
+    if decision.holds:
+        # Heartbeats alone. If the row has moved on they are told as lost, and tried again: twice is the same as once.
+        extended = next(iter(decision.holds.values()))
+        return one.where(
+            hold.c.tenant == extended.tenant,
+            hold.c.operation_id == extended.operation_id,
+            hold.c.version == extended.version,
+            hold.c.updated_at == extended.updated_at,
         )
     return None

@@ -9,8 +9,9 @@ from datetime import UTC
 from typing import TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, cast, select
+from sqlalchemy import Connection, Text, cast, literal_column, select
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
@@ -54,6 +55,18 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+_seen = t.observation.c
+# Written out, as ONE is.
+_quoted_provider = literal_column("hold.quote ->> 'provider'", Text()).label("provider")
+# A provider's receipt is bound by who recorded it, or by the evidence that brought it.
+BOUND = look_up(
+    select(_seen.tenant, _seen.provider, _seen.provider_receipt, _seen.operation_id).limit(ONE),
+    (_seen.tenant, _seen.provider, _seen.provider_receipt),
+)
+BROUGHT = look_up(
+    select(_hold.tenant, _quoted_provider, _hold.provider_receipt, _hold.operation_id).limit(ONE),
+    (_hold.tenant, _quoted_provider, _hold.provider_receipt),
+)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
@@ -90,6 +103,8 @@ def load(
         grants = p.send(
             GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
         )
+        asked = [c.receipt_bound for c in commands if isinstance(c, RecordReceipt)]
+        bound, brought = p.send(BOUND, asked), p.send(BROUGHT, asked)
         closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
@@ -110,6 +125,7 @@ def load(
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+        bound={tuple(key): operation_id for *key, operation_id in (*rows_of(brought), *rows_of(bound))},
     )
     return loaded, transaction_id
 

@@ -70,6 +70,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """A fault of the server; nothing was done. INTERNAL."""
+    ERROR_REASON_ATTEMPT_NOT_CURRENT: _ErrorReason.ValueType  # 26
+    """The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a command was refused. The name without its prefix is the `reason` of google.rpc.ErrorInfo (domain "ledger.v1")."""
@@ -119,6 +121,8 @@ ERROR_REASON_DEADLINE_PASSED: ErrorReason.ValueType  # 21
 """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """A fault of the server; nothing was done. INTERNAL."""
+ERROR_REASON_ATTEMPT_NOT_CURRENT: ErrorReason.ValueType  # 26
+"""The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _RecoveryAction:

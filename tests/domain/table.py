@@ -8,8 +8,9 @@
     balance org available=5 held=0 spent=5
 
 An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
-(found by operation), `send` (may send), `incident`. `name=value` after them are the refusal's facts; `says="…"` is a part of its
-message. What is said after `#` is for the reader.
+(found by operation), `send` (may send), `continue` (a heartbeat's sender may), `incident`; why the permission to send was denied
+and what a cancel stopped, by their names. `name=value` after them are the refusal's facts; `says="…"` is a part of its message.
+What is said after `#` is for the reader.
 """
 
 import re
@@ -19,6 +20,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.batch import Outcome
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
@@ -36,7 +44,7 @@ from ledger.domain.commands import (
     Resolve,
     Usage,
 )
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
@@ -98,8 +106,10 @@ def _expect(line: str, expected: str, outcome: Outcome) -> None:
         "matched": outcome.matched_by_operation,
         "send": outcome.may_send,
         "incident": outcome.incident_id is not None,
+        "continue": outcome.may_continue,
     }
     said |= {name for name, is_set in flags.items() if is_set}
+    said |= {named.value for named in (outcome.denial, outcome.stopped) if named is not None}
     message = "" if refusal is None else refusal.message
     assert said == set(words), f"{line}\n  came out as {sorted(said)} {message}"
     part = facts.pop("says", "")
@@ -201,6 +211,30 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
     return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
 
 
+def heartbeat(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`heartbeat op1 nonce=n1 lease=15m`"""
+    return Heartbeat(caller, key, words[0], options.pop("nonce"), _span(options.pop("lease", "15m")))
+
+
+def failed(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`failed op1 nonce=n1`: nothing was sent"""
+    attempt = int(options.pop("attempt", 0))
+    cause = options.pop("cause", "DNS_FAILURE")
+    return RecordFailedBeforeDispatch(caller, key, words[0], options.pop("nonce"), cause, "sdk", "7", attempt)
+
+
+def receipt(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`receipt op1 r1`"""
+    operation, provider_receipt = words
+    attempt = int(options.pop("attempt", 0))
+    return RecordReceipt(caller, key, operation, options.pop("provider", "acme"), provider_receipt, attempt, "sdk", "7")
+
+
+def delivery(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`delivery op1 PARTIAL`"""
+    return RecordDelivery(caller, key, words[0], Delivery(words[1]), int(options.pop("attempt", 0)), "sdk", "7")
+
+
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
     budget_id, currency, limit = words
     most = None if limit == "unlimited" else parse_amount(limit)
@@ -256,6 +290,11 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "unknown": _simple(MarkOutcomeUnknown, "timeout"),
     "release": _simple(Release),
     "lapse": _simple(Lapse),
+    "heartbeat": heartbeat,
+    "failed": failed,
+    "cancel": _simple(Cancel, "the user left"),
+    "receipt": receipt,
+    "delivery": delivery,
     "usage": usage,
     "charge": usage,
     "proof": proof,

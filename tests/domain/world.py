@@ -9,11 +9,24 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Observation,
+    Posting,
+    Receipt,
+    Resolution,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
 from ledger.domain.quotes import Quote
@@ -58,6 +71,7 @@ class World:
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
         self.evidence: list[Evidence] = []
+        self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
         self._permitted: dict[tuple[str, str, int], bytes] = {}
@@ -109,7 +123,21 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            bound=self._bound(commands),
         )
+
+    def _bound(self, commands: Sequence[Command]) -> dict[tuple[str, str, str], str]:
+        """Who has the receipts that are to be recorded: by the evidence that brought them, or else by their own record."""
+        brought = {
+            (h.tenant, h.quote.provider, h.provider_receipt): h.operation_id
+            for h in self.holds.values()
+            if h.provider_receipt
+        }
+        recorded = {
+            (o.tenant, o.provider, o.provider_receipt): o.operation_id for o in self.observations if o.provider_receipt
+        }
+        named = {c.receipt_bound for c in commands if isinstance(c, RecordReceipt)}
+        return {key: operation for key, operation in (brought | recorded).items() if key in named}
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -127,11 +155,20 @@ class World:
                 assert hold.state is before.state or (before.state, hold.state) in TRANSITIONS, (before, hold)
                 assert hold.version == before.version + 1
                 assert hold.attempt >= before.attempt
+                assert hold.generation >= before.generation + (hold.attempt - before.attempt)
+                if hold.attempt > before.attempt:
+                    assert hold.attempt == before.attempt + 1
+                    assert before.attempt == 0 or before.failure is not None, (
+                        "a next attempt only after a recorded failure"
+                    )
+                elif hold.nonce_hash is not None:
+                    assert hold.nonce_hash == before.nonce_hash, "one permission to send per attempt"
             self.holds[key] = stored(hold)
         self.books |= {key: stored(book) for key, book in decision.books.items()}
         self.entries |= {entry.entry_id: entry for entry in decision.entries}
         self.postings += decision.postings
         self.evidence += decision.evidence
+        self.observations += decision.observations
         self.resolutions += decision.resolutions
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
@@ -155,6 +192,7 @@ class World:
                 assert all(type(k) is str and type(v) is str for k, v in facts.items()), facts
                 assert not outcome.applied
                 assert not outcome.may_send
+            assert not (outcome.may_send and outcome.denial)
             if outcome.may_send:
                 assert isinstance(command, Reserve | BeginDispatch)
                 assert command.dispatch is not None
