@@ -183,10 +183,11 @@ STATEMENTS = (
         provider_receipt text COLLATE "C",
         digest bytea,
         fact bytea NOT NULL,
-        body jsonb NOT NULL,
+        body jsonb,
         CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
         CONSTRAINT evidence_classification_is_known
-            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING'))
+            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')),
+        CONSTRAINT evidence_what_resolves_is_kept_whole CHECK (body IS NOT NULL OR classification <> 'AUTHORITATIVE')
     )
     """,
     """

@@ -18,6 +18,7 @@ from ledger.domain.model import (
     Posting,
     Receipt,
     Resolution,
+    SeenFact,
 )
 from ledger.domain.refusals import Refusal
 
@@ -33,6 +34,7 @@ class Loaded:
     `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
     closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book.
     """
 
@@ -47,6 +49,7 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):

@@ -210,7 +210,8 @@ class Evidence(NamedTuple):
 
     `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
     ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
-    comes to one.
+    comes to one. `body` is None where the hold has evidence with the same fact already, whose body it is; never of evidence that
+    is AUTHORITATIVE.
     """
 
     tenant: str
@@ -230,7 +231,14 @@ class Evidence(NamedTuple):
     provider_receipt: str | None
     digest: bytes | None
     fact: bytes
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+
+
+class SeenFact(NamedTuple):
+    """A fact that was observed of a hold before: by whom first told, and the digest at which it resolved the hold, if it did."""
+
+    source: str
+    digest: bytes | None
 
 
 class Resolution(NamedTuple):

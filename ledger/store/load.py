@@ -9,7 +9,7 @@ from datetime import UTC
 from typing import TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, cast, select
+from sqlalchemy import Connection, Text, case, cast, literal_column, select
 
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
@@ -23,8 +23,8 @@ from ledger.domain.commands import (
     Resolve,
     Usage,
 )
-from ledger.domain.model import Book, Grant, Hold
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.model import Book, Classification, Grant, Hold, SeenFact
+from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, fact_brought, financial_book
 from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
@@ -37,6 +37,9 @@ CardKey: TypeAlias = tuple[str, str, int]
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card = t.hold.c, t.book.c, t.price_card.c
+_seen = t.evidence.c
+_resolves = _seen.classification == literal_column(f"'{Classification.AUTHORITATIVE.value}'", Text())
+_resolved_at = case((_resolves, _seen.digest)).label("digest")
 _a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
 
 LOCK_HOLDS = look_up(columns_of(t.hold).with_for_update(key_share=True), (_hold.tenant, _hold.operation_id))
@@ -54,6 +57,13 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+# What resolved the hold before what did not, and the latest of it.
+FACTS = look_up(
+    select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
+    .order_by(_resolves.desc(), _seen.evidence_id.desc())
+    .limit(ONE),
+    (_seen.tenant, _seen.operation_id, _seen.fact),
+)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
@@ -93,6 +103,7 @@ def load(
         closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
@@ -109,6 +120,7 @@ def load(
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
     )
     return loaded, transaction_id

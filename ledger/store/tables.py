@@ -253,11 +253,12 @@ evidence = Table(
     _text("provider_receipt", null=True),
     _bytes("digest", null=True),
     _bytes("fact"),
-    _json("body"),
+    _json("body", null=True),
     CheckConstraint(
         "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')",
         name="classification_is_known",
     ),
+    CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
 )
 
 resolution = Table(

@@ -275,9 +275,15 @@ DAMAGE = [
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
     (
+        "5.7",
+        "operation settled of acme has no body",
+        "ALTER TABLE evidence DROP CONSTRAINT evidence_what_resolves_is_kept_whole;"
+        "UPDATE evidence SET body = NULL WHERE operation_id = 'settled'",
+    ),
+    (
         "5.6",
-        "operation settled of acme is AUTHORITATIVE, and no resolution rests on it",
-        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'settled'",
+        "operation rejected of acme is AUTHORITATIVE, and no resolution rests on it",
+        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'rejected'",
     ),
     (
         "5.5",
@@ -339,6 +345,17 @@ DAMAGE = [
         "operation tokens",
         "UPDATE resolution SET lines = jsonb_set(lines, '{0,rate}', '\"4\"') WHERE operation_id = 'tokens'",
     ),
+    (
+        "7.5",
+        "of operation tokens of acme has another fact than its content",
+        "UPDATE evidence SET body = jsonb_set(body, '{model}', '\"gpt-y\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.5",
+        "of operation tokens of acme cannot be read",
+        "UPDATE evidence SET body = '[]' WHERE operation_id = 'tokens'",
+    ),
+    ("7.5", "says nothing that could be observed", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
     ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
 ]

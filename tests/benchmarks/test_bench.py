@@ -18,7 +18,7 @@ from tests.benchmarks.trials import Plan
 TINY = Plan(trials=1, callers=4, warmup=0.0, seconds=0.3, size=10, count=4, warmup_count=1, spread=5)
 # What an operation is known by, and when it was: the only things in which rows of the two sides differ.
 OWN = {
-    "tenant", "key", "entry_id", "evidence_id", "fingerprint", "nonce_hash", "digest", "resolution_digest", "created_at",
+    "tenant", "key", "entry_id", "evidence_id", "fingerprint", "nonce_hash", "digest", "fact", "resolution_digest", "created_at",
     "updated_at", "expire_at", "dispatched_at", "lease_expires_at", "resolved_at", "recorded_at", "effective_at",
     "received_at",
 }  # fmt: skip

@@ -217,4 +217,15 @@ HOLDS = (
             ON (r.tenant, r.operation_id, r.evidence_id) = (v.tenant, v.operation_id, v.evidence_id)
         """,
     ),
+    Law(
+        "5.7",
+        "Evidence has a body, or the hold has other evidence with the same fact that has one.",
+        """
+        SELECT CASE WHEN v.body IS NULL AND w.fact IS NULL
+            THEN format('evidence %s of operation %s of %s has no body', v.evidence_id, v.operation_id, v.tenant) END
+        FROM evidence v LEFT JOIN (
+            SELECT DISTINCT tenant, operation_id, fact FROM evidence WHERE body IS NOT NULL
+        ) w USING (tenant, operation_id, fact)
+        """,
+    ),
 )
