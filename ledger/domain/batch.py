@@ -18,6 +18,7 @@ from ledger.domain.model import (
     Posting,
     Receipt,
     Resolution,
+    SeenFact,
 )
 from ledger.domain.refusals import Refusal
 
@@ -38,6 +39,7 @@ class Loaded:
     be moved, keyed (tenant, budget_id), as they are under the locks of their books. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book.
     """
 
@@ -52,6 +54,7 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):

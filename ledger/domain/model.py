@@ -48,6 +48,20 @@ class EntryKind(StrEnum):
     SETTLE = "SETTLE"
 
 
+class Classification(StrEnum):
+    """What became of an observation.
+
+    AUTHORITATIVE resolved the hold; CORROBORATING says again what is known, or may not settle by the policy; ESTIMATE is a
+    gateway's own count; REJECTED cannot be right or is not about this call; CONFLICTING came after the end with other facts.
+    """
+
+    AUTHORITATIVE = "AUTHORITATIVE"
+    CORROBORATING = "CORROBORATING"
+    ESTIMATE = "ESTIMATE"
+    REJECTED = "REJECTED"
+    CONFLICTING = "CONFLICTING"
+
+
 class Caller(NamedTuple):
     """Who asks: a service principal of one tenant."""
 
@@ -199,9 +213,12 @@ class Receipt(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """An observation with its provenance. Kept whether it was accepted or not; `reasons` says why not.
+    """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
-    status: ACCEPTED, REJECTED, CORROBORATING (the same facts again), CONFLICTING (other facts after the end).
+    `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
+    ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
+    comes to one. `body` is None where the hold has evidence with the same fact already, whose body it is; never of evidence that
+    is AUTHORITATIVE.
     """
 
     tenant: str
@@ -209,15 +226,26 @@ class Evidence(NamedTuple):
     evidence_id: UUID
     attempt: int
     kind: ResolutionKind
-    status: str
+    classification: Classification
     reasons: tuple[str, ...]
     source: str
     actor: str
+    adapter: str
+    adapter_revision: str
+    policy: str
     observed_at: datetime | None
     received_at: datetime
     provider_receipt: str | None
     digest: bytes | None
-    body: Mapping[str, Any]
+    fact: bytes
+    body: Mapping[str, Any] | None
+
+
+class SeenFact(NamedTuple):
+    """A fact that was observed of a hold before: by whom first told, and the digest at which it resolved the hold, if it did."""
+
+    source: str
+    digest: bytes | None
 
 
 class Resolution(NamedTuple):

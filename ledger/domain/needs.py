@@ -11,9 +11,11 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
 )
+from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
+from ledger.domain.states import TERMINAL
 
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
@@ -73,6 +75,13 @@ def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     if isinstance(command, Resolve) and hold is not None and hold.quote.kind is QuoteKind.METERED:
         return (hold.tenant, hold.quote.card_id, hold.quote.card_version)
     return None
+
+
+def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
+    """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
+    if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
+        return None
+    return (*command.hold_key, fact_of(command.evidence.body()))
 
 
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:

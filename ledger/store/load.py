@@ -11,7 +11,7 @@ from datetime import UTC
 from typing import TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, cast, select
+from sqlalchemy import Connection, Text, case, cast, literal_column, select
 
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
@@ -25,13 +25,14 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Grant, Hold
+from ledger.domain.model import Book, Classification, Grant, Hold, SeenFact
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
     budgets_named,
     card_named,
     card_of,
+    fact_brought,
     financial_book,
     subtree_moved,
     tree_changed,
@@ -58,6 +59,9 @@ CardKey: TypeAlias = tuple[str, str, int]
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card, _budget = t.hold.c, t.book.c, t.price_card.c, t.budget.c
+_seen = t.evidence.c
+_resolves = _seen.classification == literal_column(f"'{Classification.AUTHORITATIVE.value}'", Text())
+_resolved_at = case((_resolves, _seen.digest)).label("digest")
 _a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
 
 LOCK_HOLDS = look_up(columns_of(t.hold).with_for_update(key_share=True), (_hold.tenant, _hold.operation_id))
@@ -80,6 +84,13 @@ GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.prim
 CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+# What resolved the hold before what did not, and the latest of it.
+FACTS = look_up(
+    select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
+    .order_by(_resolves.desc(), _seen.evidence_id.desc())
+    .limit(ONE),
+    (_seen.tenant, _seen.operation_id, _seen.fact),
+)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
@@ -123,6 +134,7 @@ def load(
         closed = p.send(CLOSED_BUDGETS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         clock = p.run(CLOCK)
     if rows_of(changed):
         raise StaleRow("a budget changed before the locks were there")
@@ -141,6 +153,7 @@ def load(
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
     )
     return loaded, transaction_id

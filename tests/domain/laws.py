@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import priced_tier, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, Hold
+from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.model import DEBIT_NORMAL, Account, Classification, Hold
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ def check(world: "World") -> None:
         if book.budget_id is None:
             expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
     assert not any(expenses.values()), "EXPENSE is what the holds settled at"
+    grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
+    authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
+    assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
+    kept = {(e.tenant, e.operation_id, e.fact) for e in world.evidence if e.body is not None}
+    for seen in world.evidence:
+        if seen.body is None:
+            assert (seen.tenant, seen.operation_id, seen.fact) in kept, (
+                "a fact that was seen before is kept with its body"
+            )
+        else:
+            assert seen.fact == fact_of(seen.body), "a fact is what was observed"
 
 
 def _check_tree(world: "World") -> None:
@@ -80,13 +91,13 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert resolution.amount == hold.settled
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
-    body = accepted[0].body if accepted else {}
+    body = (accepted[0].body if accepted else None) or {}
     tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
     again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, resolution.lines)
     assert again == resolution.digest == hold.resolution_digest
     if hold.state is HoldState.SETTLED:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
-        assert [e.status for e in accepted] == ["ACCEPTED"]
+        assert [e.classification for e in accepted] == ["AUTHORITATIVE"]
         assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled
         sent = accepted[0].source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}
         assert hold.execution_seen <= sent, "what was executed was sent"

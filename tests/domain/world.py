@@ -14,7 +14,20 @@ from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Classification,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    Resolution,
+    SeenFact,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
     books_to_lock,
@@ -22,6 +35,7 @@ from ledger.domain.needs import (
     budgets_named,
     card_named,
     card_of,
+    fact_brought,
     financial_book,
     subtree_moved,
 )
@@ -30,6 +44,7 @@ from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
 STRIPE = 3
+_UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -122,7 +137,21 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            facts=self._facts(commands, holds),
         )
+
+    def _facts(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str, bytes], SeenFact]:
+        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
+        found: dict[tuple[str, str, bytes], SeenFact] = {}
+        for seen in self.evidence:
+            key = (seen.tenant, seen.operation_id, seen.fact)
+            resolves = seen.classification is Classification.AUTHORITATIVE
+            if key in brought and (resolves or found.get(key, _UNSEEN).digest is None):
+                found[key] = SeenFact(seen.source, seen.digest if resolves else None)
+        return found
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]

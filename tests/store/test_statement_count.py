@@ -1,6 +1,7 @@
 """How many statements a batch costs does not depend on how many commands it has."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -86,6 +87,8 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
             return [BeginDispatch(GATEWAY, f"d{i}", i, dispatch) for i in ids]
         case "unknown":
             return [MarkOutcomeUnknown(GATEWAY, f"u{i}", i, "time-out") for i in ids]
+        case "witness":
+            return [replace(s.settle(i, "0.5"), key=f"w{i}") for i in ids]
         case _:
             return [s.settle(i, "0.5") for i in ids]
 
@@ -100,7 +103,8 @@ COSTS = {
     "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
     "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
     "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
-    "again": (3 + 1, 0),  # books; the key has done its work
+    "again": (3 + 2, 0),  # books, facts; the key has done its work
+    "witness": (3 + 2, 2),  # books, facts; receipts, evidence
 }
 
 
