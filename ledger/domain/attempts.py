@@ -9,11 +9,13 @@ from ledger.domain.batch import Outcome
 from ledger.domain.commands import BeginDispatch, Lapse
 from ledger.domain.holds import become_released, become_unknown, facts, wrong_state
 from ledger.domain.model import Axis, Execution, Hold
+from ledger.domain.needs import budget_of
 from ledger.domain.observations import observe
 from ledger.domain.permission import Denial, Stopped, denial, permit
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import settle_never_sent
 from ledger.domain.states import HoldState
+from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
 
 
@@ -26,9 +28,9 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
         denied = denial(hold, command.dispatch, work.now)
         if denied is not Denial.ATTEMPT_ENDED or hold.owner == command.dispatch.nonce_hash:
             return Outcome(hold=hold, applied=False, may_send=denied is None, denial=denied)
-    closed = next((book for book in hold.books if (hold.tenant, book) in work.loaded.closed_books), None)
+    closed = next((level for level in map(budget_of, hold.books) if (hold.tenant, level) in work.closed), None)
     if closed is not None:
-        return refuse(Reason.BUDGET_CLOSED, f"Book {closed!r} of the hold's path is closed.", book_id=closed)
+        return is_closed(closed)
     if hold.quote.valid_until is not None and work.now >= hold.quote.valid_until:
         return refuse(
             Reason.QUOTE_EXPIRED,

@@ -16,8 +16,9 @@ from ledger.domain.attempt_commands import (
     RecordReceipt,
     hash_of,
 )
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
-from ledger.domain.keyed import Keyed, OnHold
+from ledger.domain.keyed import Keyed, OnBudget, OnHold
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -252,38 +253,39 @@ class Resolve(OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget(Keyed):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
+class CreateBudget(OnBudget):
+    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; the caps are those of UpdateBudget."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
-    budget_id: str
     parent_id: str | None
     currency: str
     display_name: str
     limit: Decimal | None
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
 
     def content(self) -> dict[str, Any]:
-        return {
+        content = {
             "budget": self.budget_id,
             "parent": self.parent_id,
             "currency": self.currency,
             "name": self.display_name,
             "limit": None if self.limit is None else plain(self.limit),
         }
-
-    @property
-    def resource(self) -> str:
-        return self.budget_id
+        if self.max_hold is not None:
+            content["max_hold"] = plain(self.max_hold)
+        if self.max_open_holds is not None:
+            content["max_open_holds"] = str(self.max_open_holds)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
-class GrantBudget(Keyed):
+class GrantBudget(OnBudget):
     """Add money to a budget, once per reference."""
 
     NAME: ClassVar[str] = "GrantBudget"
 
-    budget_id: str
     amount: Decimal
     currency: str
     reference: str
@@ -295,10 +297,6 @@ class GrantBudget(Keyed):
             "currency": self.currency,
             "reference": self.reference,
         }
-
-    @property
-    def resource(self) -> str:
-        return self.budget_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,4 +328,5 @@ HoldCommand: TypeAlias = (
     | RecordReceipt
     | RecordDelivery
 )
-Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard
+BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
+Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard

@@ -52,6 +52,21 @@ class OnHold(Keyed):
         return (self.caller.tenant, self.operation_id)
 
 
+@dataclass(frozen=True, slots=True)
+class OnBudget(Keyed):
+    """A command on one budget."""
+
+    budget_id: str
+
+    @property
+    def resource(self) -> str:
+        return self.budget_id
+
+    @property
+    def budget_key(self) -> tuple[str, str]:
+        return (self.caller.tenant, self.budget_id)
+
+
 def _fingerprint_1(command: Keyed) -> bytes:
     return digest(command.NAME, 1, command.content())
 

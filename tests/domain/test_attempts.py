@@ -86,7 +86,7 @@ def test_without_a_next_attempt_the_hold_is_settled_on_the_record_when_the_lease
     )
     (filed,) = world.evidence
     assert (filed.source, filed.actor, filed.adapter, filed.adapter_revision) == ("NEVER_SENT", "sys", "sdk", "7")
-    assert filed.body["cause"] == "DNS_FAILURE"
+    assert filed.body == {"kind": "NEVER_SENT", "cause": "DNS_FAILURE", "status": "0", "request_id": ""}
 
 
 def test_its_owner_may_also_prove_at_once_that_nothing_was_sent() -> None:
@@ -173,7 +173,7 @@ def test_the_next_attempt_is_held_against_what_may_have_changed() -> None:
     dispatch op2 nonce=n2 -> QUOTE_EXPIRED
     reserve op3 org 1 nonce=n1 -> ok send
     failed op3 nonce=n1 -> ok
-    close org
+    adm: close org -> ok
     dispatch op3 nonce=n2 -> BUDGET_CLOSED
     """)
 
