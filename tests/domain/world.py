@@ -13,7 +13,19 @@ from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    RefusedCommand,
+    Resolution,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
 from ledger.domain.quotes import Quote
@@ -54,6 +66,7 @@ class World:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
@@ -133,6 +146,7 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
+        self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
         for budget in decision.budgets:
