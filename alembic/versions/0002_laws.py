@@ -60,6 +60,7 @@ APPEND_ONLY = {
     "evidence": "Evidence is never changed or removed.",
     "observation": "An observation is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
+    "refused": "What was refused is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",

@@ -18,6 +18,7 @@ from ledger.domain.model import (
     Observation,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
     SeenFact,
 )
@@ -94,6 +95,7 @@ class Decision:
     entries: list[Entry] = field(default_factory=list)
     postings: list[Posting] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
+    refused: list[RefusedCommand] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)

@@ -6,7 +6,7 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 from ledger.domain.attempt_commands import (
     Cancel,
@@ -18,7 +18,9 @@ from ledger.domain.attempt_commands import (
 )
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
+from ledger.domain.claims import Claim
 from ledger.domain.keyed import Keyed, OnBudget, OnHold
+from ledger.domain.model import Receipt
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -115,6 +117,19 @@ class Lapse(OnHold):
 
     def content(self) -> dict[str, Any]:
         return {"operation": self.operation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyWrite(OnHold):
+    """Hold a claim against the hold, or (a receipt never changes) against what a key did. It changes nothing and claims no key."""
+
+    NAME: ClassVar[str] = "VerifyWrite"
+
+    claim: Claim
+    receipt: Receipt | None = None
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "claim": self.claim.content()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +342,9 @@ HoldCommand: TypeAlias = (
     | Cancel
     | RecordReceipt
     | RecordDelivery
+    | VerifyWrite
 )
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
+# Those that claim keys, by name.
+COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

@@ -42,6 +42,7 @@ CHANGED_BOOKS = change(t.book, _CHANGING_BOOK, "book.version <= excluded.version
 NEW_ENTRIES = append(t.entry)
 NEW_POSTINGS = append(t.posting)
 NEW_RECEIPTS = append(t.receipt)
+NEW_REFUSED = append(t.refused)
 NEW_EVIDENCE = append(t.evidence)
 NEW_OBSERVATIONS = append(t.observation)
 NEW_RESOLUTIONS = append(t.resolution)
@@ -75,6 +76,7 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_ENTRIES, d.entries)
         p.send(NEW_POSTINGS, d.postings)
         p.send(NEW_RECEIPTS, sorted(d.receipts, key=_receipt_key))
+        p.send(NEW_REFUSED, d.refused)
         p.send(NEW_EVIDENCE, list(map(rows.evidence_row, d.evidence)))
         # In the order of the receipts that they bind, for the same reason as the keys above.
         p.send(NEW_OBSERVATIONS, sorted(d.observations, key=_bound_receipt))

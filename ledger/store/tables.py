@@ -7,8 +7,6 @@ work.
 Keys sort by bytes (collation "C"): the same order everywhere, whatever the locale of the server, and cheap to compare.
 """
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -17,54 +15,26 @@ from sqlalchemy import (
     Date,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
-    Numeric,
     Table,
     Text,
     Uuid,
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+
+from ledger.store.columns import document as _json
+from ledger.store.columns import identity as _uuid
+from ledger.store.columns import instant as _time
+from ledger.store.columns import key as _key
+from ledger.store.columns import money as _money
+from ledger.store.columns import octets as _bytes
+from ledger.store.columns import whole as _integer
+from ledger.store.columns import word as _text
+from ledger.store.columns import words as _texts
 
 metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey", "ck": "%(table_name)s_%(constraint_name)s"})
-
-
-def _key(name: str) -> Column[str]:
-    return Column(name, Text(collation="C"), primary_key=True)
-
-
-def _text(name: str, *, null: bool = False) -> Column[str]:
-    return Column(name, Text(collation="C"), nullable=null)
-
-
-def _money(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Numeric(38, 18), nullable=null)
-
-
-def _time(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, TIMESTAMP(timezone=True), nullable=null)
-
-
-def _bytes(name: str, *, null: bool = False) -> Column[bytes]:
-    return Column(name, LargeBinary, nullable=null)
-
-
-def _json(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, JSONB(none_as_null=True), nullable=null)
-
-
-def _texts(name: str) -> Column[list[str]]:
-    return Column(name, ARRAY(Text(collation="C")), nullable=False)
-
-
-def _uuid(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Uuid, nullable=null)
-
-
-def _integer(name: str) -> Column[int]:
-    return Column(name, Integer, nullable=False)
 
 
 budget = Table(
@@ -260,6 +230,26 @@ receipt = Table(
     _text("state", null=True),
     _time("recorded_at"),
 )
+
+# What was said about one operation, budget or card is found by its name. That comes first: with the tenant in front the planner may
+# take this index for the look-up of a key, and read all receipts of the tenant.
+Index("receipt_resource", receipt.c.resource, receipt.c.tenant)
+
+refused = Table(
+    "refused",
+    metadata,
+    _key("tenant"),
+    Column("refused_id", Uuid, primary_key=True),
+    _text("actor"),
+    _text("command"),
+    _text("key"),
+    _bytes("fingerprint"),
+    _text("resource"),
+    _text("reason"),
+    _text("state", null=True),
+    _time("recorded_at"),
+)
+Index("refused_resource", refused.c.resource, refused.c.tenant)
 
 evidence = Table(
     "evidence",

@@ -288,13 +288,13 @@ DAMAGE = [
         "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'",
     ),
     (
-        "5.7",
+        "5.8",
         "receipt r-10 of provider psp of acme is bound 2 times",
         "DROP INDEX observation_one_per_provider_receipt; INSERT INTO observation SELECT"
         " (jsonb_populate_record(o, jsonb_build_object('operation_id', 'cancelled'))).* FROM observation o WHERE provider = 'psp'",
     ),
-    ("5.7", "bound to attempt 7", "UPDATE observation SET attempt = 7 WHERE provider_receipt = 'r-10'"),
-    ("5.7", "which has none", "UPDATE hold SET provider_receipt = NULL WHERE operation_id = 'retried'"),
+    ("5.8", "bound to attempt 7", "UPDATE observation SET attempt = 7 WHERE provider_receipt = 'r-10'"),
+    ("5.8", "which has none", "UPDATE hold SET provider_receipt = NULL WHERE operation_id = 'retried'"),
     (
         "5.3",
         "ended by NEVER_SENT, against usage of its call",

@@ -56,7 +56,8 @@ RECORDS = (
             END
         FROM observation o
         UNION ALL
-        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
+        SELECT CASE WHEN i.kind <> 'WRITE_MISMATCH'
+            AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
             THEN format('incident %s of %s is about operation %s, which has no hold', i.incident_id, i.tenant, i.operation_id) END
         FROM incident i
         UNION ALL

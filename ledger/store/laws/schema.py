@@ -12,6 +12,7 @@ TRIGGERS = {
     "evidence": ("evidence_append_only",),
     "observation": ("observation_append_only",),
     "receipt": ("receipt_append_only",),
+    "refused": ("refused_append_only",),
     "resolution": ("resolution_append_only",),
     "incident": ("incident_append_only",),
     "budget_grant": ("budget_grant_append_only",),
