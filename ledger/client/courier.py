@@ -108,6 +108,9 @@ class Courier:
                         self._failed(item, _LOST)
             # Those who were answered ask again in this turn, and go along.
             await asyncio.sleep(0)
+        # Here, and not when the loop gets to it: what becomes ready in between would wait for a trip that is over.
+        if (trip := asyncio.current_task()) is not None:
+            self._trips.discard(trip)
 
     async def _connected(self) -> bool:
         """Waits for a connection, as long as somebody wants one: what meets no wire is known not to have been sent."""

@@ -159,7 +159,7 @@ class Guard:
         `receipt` is the provider's id for the call. If the evidence is refused it is kept, and leaving the block makes the outcome
         unknown. A caller who is cancelled here has said what he knew: the finaliser goes on saying it.
         """
-        evidence = self._evidence(
+        evidence = self.evidence(
             usage, buckets=buckets, charged=charged, receipt=receipt, model=model, service_tier=service_tier
         )
         return await self._resolve(evidence)
@@ -248,9 +248,10 @@ class Guard:
 
     def found(self, usage: Usage) -> None:
         """Remembers a final usage before it is told, so that it is not lost with the caller."""
-        self._report = resolve_command(self.operation_id, self._evidence(usage))
+        self._report = resolve_command(self.operation_id, self.evidence(usage))
 
-    def _evidence(self, usage: Usage | None, **facts: Any) -> pb.UsageEvidence:
+    def evidence(self, usage: Usage | None = None, **facts: Any) -> pb.UsageEvidence:
+        """What `settle` would bring, without bringing it: its arguments are the same."""
         if isinstance(usage, pb.UsageEvidence):
             return usage
         flavor = self._request.quote.metered.api_flavor
