@@ -21,7 +21,7 @@ class Trips:
         self.batches: list[list[str]] = []
         self.most = self._now = 0
         self._execute: Any = ledger.stubs.holds.BatchExecute
-        ledger.stubs.holds.BatchExecute = self  # type: ignore[assignment,method-assign] # looks on, and sends
+        ledger.stubs.holds.BatchExecute = self  # type: ignore[assignment] # looks on, and sends
 
     @property
     def sizes(self) -> list[int]:
@@ -38,7 +38,8 @@ class Trips:
 
 
 def reserving(ledger: Ledger, number: int, **options: Any) -> Any:
-    return ledger.reserve(f"op-{number}", **{"budgets": ["team"], "quote": TEN} | options)
+    given: dict[str, Any] = {"budgets": ["team"], "quote": TEN}
+    return ledger.reserve(f"op-{number}", **given | options)
 
 
 async def test_one_caller_is_sent_at_once_and_alone(database_url: str, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ async def one(ledger: Ledger, block: Block, place: int, when: When) -> Run:
     return run
 
 
-ENDS = {
+ENDS: dict[Block, set[str]] = {
     settling: {"SETTLED"},
     at_once: {"SETTLED"},
     giving_up: {"OUTCOME_UNKNOWN"},
@@ -176,7 +176,7 @@ async def the_books_agree(served: Served, ledger: Ledger, block: Block) -> None:
     assert by_state.keys() <= {"SETTLED", "RELEASED", "OUTCOME_UNKNOWN"}
     charged = [hold for hold in by_state.get("SETTLED", []) if hold.resolution.amount.amount != "0"]
     balances = (await ledger.get_budget("team")).balances
-    assert (balances.held, Decimal(balances.spent)) == ("0", 7 * len(charged))
+    assert (balances.held, Decimal(balances.spent)) == ("0", Decimal(7 * len(charged)))
     assert Decimal(balances.unknown) == 10 * len(by_state.get("OUTCOME_UNKNOWN", []))
 
 
@@ -219,29 +219,22 @@ async def test_a_cancelled_caller_is_not_kept_waiting(database_url: str, tmp_pat
         assert await state_of(ledger, "op") == "OUTCOME_UNKNOWN"
 
 
-def test_an_event_loop_that_closes_leaves_it_to_the_lease(database_url: str, tmp_path: Path) -> None:
-    """A program that ends without closing its client cancels the finaliser: said in the log, and the lease makes it unknown."""
+async def test_an_event_loop_that_closes_leaves_it_to_the_lease(database_url: str, tmp_path: Path) -> None:
+    """A program that ends without closing its client cancels the finaliser: the lease makes the outcome unknown."""
 
-    async def program() -> None:
-        ledger = sdk(served)
-        async with ledger.guard("op", budgets=["team"], quote=TEN, dispatch=True, lease=seconds(1)):
+    async def program(served: Served) -> None:
+        async with sdk(served).guard("op", budgets=["team"], quote=TEN, dispatch=True, lease=seconds(1)):
             raise KeyboardInterrupt
 
-    async def around() -> None:
-        nonlocal served
-        async with serving(database_url, tmp_path, sweep_seconds=0.05) as served:
-            await served.budget()
-            await asyncio.to_thread(interrupted)
-            async with sdk(served) as ledger:
-                for _ in range(200):
-                    if await state_of(ledger, "op") == "OUTCOME_UNKNOWN":
-                        return
-                    await asyncio.sleep(0.02)
-                raise AssertionError(await state_of(ledger, "op"))
-
-    def interrupted() -> None:
+    def interrupted(served: Served) -> None:
         with pytest.raises(KeyboardInterrupt):
-            asyncio.run(program())
+            asyncio.run(program(served))
 
-    served: Served
-    asyncio.run(around())
+    async with serving(database_url, tmp_path, sweep_seconds=0.05) as served, sdk(served) as ledger:
+        await served.budget()
+        await asyncio.to_thread(interrupted, served)
+        for _ in range(200):
+            if await state_of(ledger, "op") == "OUTCOME_UNKNOWN":
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(await state_of(ledger, "op"))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +145,14 @@ async def test_the_permission_is_one_process_s(database_url: str, tmp_path: Path
     async with serving(database_url, tmp_path) as served, sdk(served) as ledger, sdk(served) as other:
         await served.budget()
         async with guard(ledger) as mine:
-            with pytest.raises(NotPermitted) as denied:
+
+            async def too_late() -> None:
                 async with guard(other) as theirs:
                     await mine.begin_dispatch()
                     await theirs.begin_dispatch()
+
+            with pytest.raises(NotPermitted) as denied:
+                await too_late()
             assert state(denied.value.hold) == "DISPATCHING"
             assert await state_of(ledger, "op") == "DISPATCHING"
             # One that comes later is not let in.
@@ -228,69 +233,72 @@ def usage_of(event: Any) -> dict[str, Any] | None:
 
 
 FINAL = {key: RESPONSE[key] for key in ("model", "usage")}
-STREAM: dict[str, Any] = {"quote": METERED, "provider": "openai", "dispatch": True}
+
+
+@asynccontextmanager
+async def streaming(database_url: str, folder: Path) -> AsyncIterator[Ledger]:
+    async with serving(database_url, folder) as served, sdk(served) as ledger:
+        await served.budget()
+        await put_card(served)
+        yield ledger
+
+
+async def relayed(ledger: Ledger, events: AsyncIterator[Any], seen: list[tuple[Any, str]], **options: Any) -> None:
+    """Notes each event that is passed on, and what the hold's state was at that moment."""
+    async with guard(ledger, quote=METERED, provider="openai", dispatch=True) as operation:
+        async for event in operation.stream(events, usage=usage_of, **options):
+            state_then = await state_of(ledger, "op")
+            seen.append((event, state_then))
 
 
 async def test_the_end_of_a_stream_waits_for_the_resolution(database_url: str, tmp_path: Path) -> None:
-    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
-        await served.budget()
-        await put_card(served)
-        seen = []
-        async with guard(ledger, **STREAM) as operation:
-            async for event in operation.stream(chunks("Good ", "day.", FINAL, "[DONE]"), usage=usage_of):
-                seen.append((event, await state_of(ledger, "op")))
-        assert seen == [
-            ("Good ", "DISPATCHING"),
-            ("day.", "DISPATCHING"),
-            (FINAL, "SETTLED"),
-            ("[DONE]", "SETTLED"),
-        ]
+    seen: list[tuple[Any, str]] = []
+    async with streaming(database_url, tmp_path) as ledger:
+        await relayed(ledger, chunks("Good ", "day.", FINAL, "[DONE]"), seen)
         assert (await ledger.get_hold("op")).resolution.amount.amount == "0.00325"
+    assert seen == [("Good ", "DISPATCHING"), ("day.", "DISPATCHING"), (FINAL, "SETTLED"), ("[DONE]", "SETTLED")]
 
 
-async def test_a_stream_that_is_cut_is_unknown(database_url: str, tmp_path: Path) -> None:
-    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
-        await served.budget()
-        await put_card(served)
-        seen = []
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
+        (["Good "], "OUTCOME_UNKNOWN"),
+        # Its final usage was seen: that is evidence, whatever came after it.
+        (["Good ", FINAL], "SETTLED"),
+    ],
+)
+async def test_a_stream_that_is_cut(database_url: str, tmp_path: Path, events: list[Any], left: str) -> None:
+    seen: list[tuple[Any, str]] = []
+    async with streaming(database_url, tmp_path) as ledger:
         with pytest.raises(Broken):
-            async with guard(ledger, **STREAM) as operation:
-                async for event in operation.stream(chunks("Good ", then=Broken()), usage=usage_of):
-                    seen.append(event)
-        assert seen == ["Good "]
-        assert await state_of(ledger, "op") == "OUTCOME_UNKNOWN"
-
-
-async def test_a_stream_that_is_cut_after_its_final_usage_is_settled_on_it(database_url: str, tmp_path: Path) -> None:
-    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
-        await served.budget()
-        await put_card(served)
-        with pytest.raises(Broken):
-            async with guard(ledger, **STREAM) as operation:
-                async for event in operation.stream(chunks("Good ", FINAL, then=Broken()), usage=usage_of):
-                    assert event == "Good "
-        assert await state_of(ledger, "op") == "SETTLED"
+            await relayed(ledger, chunks(*events, then=Broken()), seen)
+        assert seen == [("Good ", "DISPATCHING")]
+        assert await state_of(ledger, "op") == left
 
 
 async def test_a_stream_that_ends_without_usage_is_unknown_before_its_end_is_passed_on(
     database_url: str, tmp_path: Path
 ) -> None:
-    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
-        await served.budget()
-        await put_card(served)
-        seen = []
-        async with guard(ledger, **STREAM) as operation:
-            stream = operation.stream(chunks("day.", "[DONE]"), usage=usage_of, terminal="[DONE]".__eq__)
-            async for event in stream:
-                seen.append((event, await state_of(ledger, "op")))
-        assert seen == [("day.", "DISPATCHING"), ("[DONE]", "OUTCOME_UNKNOWN")]
+    seen: list[tuple[Any, str]] = []
+    async with streaming(database_url, tmp_path) as ledger:
+        await relayed(ledger, chunks("day.", "[DONE]"), seen, terminal="[DONE]".__eq__)
+    assert seen == [("day.", "DISPATCHING"), ("[DONE]", "OUTCOME_UNKNOWN")]
+
+
+async def test_the_end_is_not_passed_on_if_the_evidence_is_refused(database_url: str, tmp_path: Path) -> None:
+    dear = FINAL | {"usage": {"prompt_tokens": 0, "completion_tokens": 90_000, "total_tokens": 90_000}}
+    seen: list[tuple[Any, str]] = []
+    async with streaming(database_url, tmp_path) as ledger:
+        with pytest.raises(Refused) as refused:
+            await relayed(ledger, chunks("Good ", dear, "[DONE]"), seen)
+        assert reason(refused.value) == "EVIDENCE_REJECTED"
+        assert await state_of(ledger, "op") == "OUTCOME_UNKNOWN"
+    assert seen == [("Good ", "DISPATCHING")]
 
 
 async def test_a_reader_who_goes_away_from_a_stream_leaves_it_unknown(database_url: str, tmp_path: Path) -> None:
-    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
-        await served.budget()
-        await put_card(served)
-        async with guard(ledger, **STREAM) as operation:
+    async with streaming(database_url, tmp_path) as ledger:
+        async with guard(ledger, quote=METERED, provider="openai", dispatch=True) as operation:
             async for _ in operation.stream(chunks("Good ", FINAL), usage=usage_of):
                 break
         assert await state_of(ledger, "op") == "OUTCOME_UNKNOWN"
