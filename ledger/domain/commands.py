@@ -4,16 +4,16 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 """
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
-from ledger.domain.canonical import digest
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Caller
+from ledger.domain.claims import Claim
+from ledger.domain.keyed import Keyed, OnBudget
+from ledger.domain.model import Receipt
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -36,44 +36,7 @@ def _hash(nonce: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
-    """The part that all commands share. Not an ABC: `isinstance` costs three times as much for those, and is asked often."""
-
-    NAME: ClassVar[str] = ""
-
-    caller: Caller
-    key: str
-    fingerprint: bytes = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", FINGERPRINTS[FINGERPRINT_VERSION](self))
-
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """What the command says, without caller and key; numbers as strings."""
-
-    @property
-    @abstractmethod
-    def resource(self) -> str:
-        """What the command is about: an operation, a budget or a price card."""
-
-    @property
-    def receipt_key(self) -> tuple[str, str, str, str]:
-        """(tenant, actor, command, key): the scope in which a key is unique."""
-        return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
-
-
-def _fingerprint_1(command: _Keyed) -> bytes:
-    return digest(command.NAME, 1, command.content())
-
-
-# How each version computes a fingerprint. A receipt is compared by the version that wrote it, so none is ever taken away.
-FINGERPRINTS: Final[Mapping[int, Callable[[_Keyed], bytes]]] = {1: _fingerprint_1}
-FINGERPRINT_VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _OnHold(_Keyed):
+class _OnHold(Keyed):
     operation_id: str
 
     @property
@@ -167,11 +130,25 @@ class Lapse(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyWrite(_OnHold):
+    """Hold a claim against the hold, or (a receipt never changes) against what a key did. It changes nothing and claims no key."""
+
+    NAME: ClassVar[str] = "VerifyWrite"
+
+    claim: Claim
+    receipt: Receipt | None = None
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "claim": self.claim.content()}
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Usage as observed, in disjoint buckets, with its provenance.
 
-    `document` is the usage object as the provider sent it, if it did; `defects` says what kept it from being read in full
-    (a billable field that is absent, a negative bucket); `charged` is the amount, for a FIXED quote.
+    `model` and `service_tier` are as the caller stated them, '' if it did not. `document` is the usage object as the provider
+    sent it, if it did. Then `buckets`, `read_model` and `read_tier` are what was read from it, and `defects` says what kept it
+    from being read in full (a billable field that is absent, a negative bucket). `charged` is the amount, for a FIXED quote.
     """
 
     source: str
@@ -189,26 +166,61 @@ class Usage:
     provider_receipt: str | None = None
     response_id: str = ""
     observed_at: datetime | None = None
+    read_model: str = ""
+    read_tier: str = ""
+
+    @property
+    def served_model(self) -> str:
+        return self.model or self.read_model
+
+    @property
+    def served_tier(self) -> str:
+        return self.service_tier or self.read_tier
 
     def content(self) -> dict[str, Any]:
-        """The observation as JSON; numbers as strings. When it was seen is not part of it."""
+        """What the caller said, as JSON; numbers as strings.
+
+        Nothing that was read from a document is part of it: a later release may read more, and a repeat is a repeat. Nor is
+        when it was seen, and by which release of whose adapter.
+        """
         content: dict[str, Any] = {
             "source": self.source,
             "provider": self.provider,
             "model": self.model,
             "tier": self.service_tier,
-            "adapter": self.adapter,
-            "adapter_revision": self.adapter_revision,
-            "buckets": {bucket: str(quantity) for bucket, quantity in self.buckets},
         }
-        if self.charged is not None:
-            content["charged"] = [plain(self.charged), self.charged_currency]
         if self.document:
             content["document"] = self.document
             content["flavor"] = self.flavor
+        elif self.charged is None:
+            content["buckets"] = self._quantities()
+        if self.charged is not None:
+            content["charged"] = [plain(self.charged), self.charged_currency]
         if self.response_id:
             content["response_id"] = self.response_id
         return content
+
+    def body(self) -> dict[str, Any]:
+        """The observation as it is kept: with what was read, so that anyone can price it again."""
+        body: dict[str, Any] = {
+            "provider": self.provider,
+            "model": self.served_model,
+            "tier": self.served_tier,
+        }
+        if self.charged is None:
+            body["buckets"] = self._quantities()
+        else:
+            body["charged"] = [plain(self.charged), self.charged_currency]
+        if self.document:
+            body["document"] = self.document
+            body["flavor"] = self.flavor
+            body["stated"] = [self.model, self.service_tier]
+        if self.response_id:
+            body["response_id"] = self.response_id
+        return body
+
+    def _quantities(self) -> dict[str, str]:
+        return {bucket: str(quantity) for bucket, quantity in self.buckets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +245,16 @@ class NoCostProof:
         return _hash(self.nonce)
 
     def content(self) -> dict[str, Any]:
+        """What the caller said, as JSON, which is also what is kept."""
         return {
             "kind": self.kind,
             "cause": self.cause,
             "status": str(self.provider_status),
             "request_id": self.provider_request_id,
-            "adapter": self.adapter,
-            "adapter_revision": self.adapter_revision,
         }
+
+    def body(self) -> dict[str, Any]:
+        return self.content()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,38 +278,39 @@ class Resolve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget(_Keyed):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
+class CreateBudget(OnBudget):
+    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; the caps are those of UpdateBudget."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
-    budget_id: str
     parent_id: str | None
     currency: str
     display_name: str
     limit: Decimal | None
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
 
     def content(self) -> dict[str, Any]:
-        return {
+        content = {
             "budget": self.budget_id,
             "parent": self.parent_id,
             "currency": self.currency,
             "name": self.display_name,
             "limit": None if self.limit is None else plain(self.limit),
         }
-
-    @property
-    def resource(self) -> str:
-        return self.budget_id
+        if self.max_hold is not None:
+            content["max_hold"] = plain(self.max_hold)
+        if self.max_open_holds is not None:
+            content["max_open_holds"] = str(self.max_open_holds)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
-class GrantBudget(_Keyed):
+class GrantBudget(OnBudget):
     """Add money to a budget, once per reference."""
 
     NAME: ClassVar[str] = "GrantBudget"
 
-    budget_id: str
     amount: Decimal
     currency: str
     reference: str
@@ -308,13 +323,9 @@ class GrantBudget(_Keyed):
             "reference": self.reference,
         }
 
-    @property
-    def resource(self) -> str:
-        return self.budget_id
-
 
 @dataclass(frozen=True, slots=True)
-class PutPriceCard(_Keyed):
+class PutPriceCard(Keyed):
     """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
 
     NAME: ClassVar[str] = "PutPriceCard"
@@ -329,5 +340,8 @@ class PutPriceCard(_Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
-Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard
+HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse | VerifyWrite
+BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
+Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
+# Those that claim keys, by name.
+COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

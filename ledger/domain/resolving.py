@@ -8,12 +8,20 @@ from uuid import UUID
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Resolve, Usage
-from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
+from ledger.domain.evidence import (
+    BUILT_IN_POLICY,
+    Appraisal,
+    appraise_proof,
+    appraise_usage,
+    fact_of,
+    is_witness,
+    resolution_digest,
+)
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
-from ledger.domain.needs import card_of, financial_book
+from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -26,11 +34,14 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     evidence = command.evidence
     if not hold.attempt and isinstance(evidence, NoCostProof) and evidence.kind != "REJECTED_BEFORE_EXECUTION":
         return wrong_state(hold, "was never dispatched: its release needs no proof")
-    appraisal = _appraise(work, command, hold)
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
         return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+    known = _recognised(work, command, hold)
+    if known is not None:
+        return corroborate(work, command, hold, known)
+    appraisal = _appraise(work, command, hold)
     if appraisal.reasons:
         return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
     lines = tuple(line.to_document() for line in appraisal.lines)
@@ -42,6 +53,15 @@ def resolve(work: Work, command: Resolve) -> Outcome:
         return _reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
     return _settle(work, command, hold, appraisal, lines, digest)
+
+
+def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
+    """The digest at which the very same observation resolved the hold before."""
+    brought = fact_brought(command, hold)
+    seen = None if brought is None else work.loaded.facts.get(brought)
+    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller):
+        return None
+    return seen.digest
 
 
 def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
@@ -78,7 +98,9 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
+    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
+    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
+    evidence_id = _keep(work, command, hold, classification, reasons, None)
     receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
@@ -95,6 +117,7 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
         evidence_id=str(evidence_id),
+        classification=classification.value,
         reasons="; ".join(reasons),
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
@@ -104,7 +127,7 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
     if digest != hold.resolution_digest:
-        _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        _keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
         receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
@@ -122,7 +145,12 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **difference,
             **facts(hold),
         )
-    _keep(work, command, hold, "CORROBORATING", (), digest)
+    return corroborate(work, command, hold, digest)
+
+
+def corroborate(work: Work, command: Resolve, hold: Hold, digest: bytes) -> Outcome:
+    """Another witness of what resolved the hold. Nothing is posted."""
+    _keep(work, command, hold, Classification.CORROBORATING, (), digest)
     receipt = _receipt(command)
     if receipt is not None and hold.provider_receipt is None:
         hold = work.change(hold, provider_receipt=receipt)
@@ -146,7 +174,7 @@ def _settle(
     digest: bytes,
 ) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
-    evidence_id = _keep(work, command, hold, "ACCEPTED", (), digest)
+    evidence_id = _keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     entry_id = work.journal.post(
         EntryKind.SETTLE,
         _settlement(work, hold, cost),
@@ -156,6 +184,7 @@ def _settle(
         operation_id=hold.operation_id,
         effective_at=command.evidence.observed_at,
     )
+    work.journal.count(hold, -1)
     work.decision.resolutions.append(
         Resolution(
             tenant=hold.tenant,
@@ -208,11 +237,19 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
 
 
 def _keep(
-    work: Work, command: Resolve, hold: Hold, status: str, reasons: tuple[str, ...], digest: bytes | None
+    work: Work,
+    command: Resolve,
+    hold: Hold,
+    classification: Classification,
+    reasons: tuple[str, ...],
+    digest: bytes | None,
 ) -> UUID:
     """Adds the observation to the evidence, whatever became of it."""
     evidence = command.evidence
-    body: dict[str, Any] = evidence.content()
+    body = evidence.body()
+    fact = fact_of(body)
+    # The body is kept once. But what resolves the hold keeps the reading by which it was priced.
+    known = classification is not Classification.AUTHORITATIVE and (*command.hold_key, fact) in work.loaded.facts
     kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
@@ -222,15 +259,19 @@ def _keep(
             evidence_id=evidence_id,
             attempt=command.attempt or hold.attempt or 1,
             kind=kind,
-            status=status,
+            classification=classification,
             reasons=reasons,
             source=evidence.source if isinstance(evidence, Usage) else evidence.kind,
             actor=command.caller.actor,
+            adapter=evidence.adapter,
+            adapter_revision=evidence.adapter_revision,
+            policy=BUILT_IN_POLICY,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=_receipt(command),
             digest=digest,
-            body=body,
+            fact=fact,
+            body=None if known else body,
         )
     )
     return evidence_id
