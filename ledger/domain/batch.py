@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -33,7 +33,8 @@ class Loaded:
     `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
     closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
-    `stripe` chooses the stripe of the financial book.
+    `stripe` chooses the stripe of the financial book. `resolutions` has all revisions of a hold, the first one first, where
+    needs.needs_resolutions says so.
     """
 
     now: datetime
@@ -47,10 +48,14 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
+
+    `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
+    """
 
     refusal: Refusal | None = None
     hold: Hold | None = None
@@ -63,6 +68,7 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    superseded_by: bytes | None = None
 
 
 @dataclass(slots=True)

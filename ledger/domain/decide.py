@@ -17,6 +17,7 @@ from ledger.domain.commands import (
     FINGERPRINTS,
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     GrantBudget,
     Lapse,
@@ -26,8 +27,9 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
 )
+from ledger.domain.correcting import correct
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
-from ledger.domain.model import Receipt
+from ledger.domain.model import Hold, Receipt
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.resolving import resolve
@@ -41,6 +43,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     MarkOutcomeUnknown: mark_outcome_unknown,
     Release: release,
     Resolve: resolve,
+    Correct: correct,
     Lapse: lapse,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
@@ -48,7 +51,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
@@ -133,4 +136,17 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
-    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        may_send=may_send(hold, dispatch, work.now),
+        superseded_by=_superseded_since(work, hold, receipt),
+    )
+
+
+def _superseded_since(work: Work, hold: Hold, receipt: Receipt) -> bytes | None:
+    """The digest in force, if another was in force when the key acted. Of commands without revisions loaded: None."""
+    revisions = work.loaded.resolutions.get((hold.tenant, hold.operation_id), ())
+    left = [r.digest for r in revisions if r.recorded_at <= receipt.recorded_at]
+    return hold.resolution_digest if left and left[-1] != hold.resolution_digest else None

@@ -5,14 +5,17 @@ from collections.abc import Iterable, Mapping
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     GrantBudget,
     PutPriceCard,
     Reserve,
     Resolve,
+    Usage,
 )
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
+from ledger.domain.states import TERMINAL
 
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
@@ -56,9 +59,21 @@ def card_named(command: Command) -> tuple[str, str, int] | None:
 
 def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     """The price card that the hold's quote is pinned to, if the command prices usage by it."""
-    if isinstance(command, Resolve) and hold is not None and hold.quote.kind is QuoteKind.METERED:
+    if isinstance(command, (Resolve, Correct)) and hold is not None and hold.quote.kind is QuoteKind.METERED:
         return (hold.tenant, hold.quote.card_id, hold.quote.card_version)
     return None
+
+
+def may_post_expense(command: Command, hold: Hold) -> bool:
+    """Whether a stripe of the financial book is needed: usage settles an open hold, a correction moves one that has ended."""
+    if isinstance(command, Correct):
+        return hold.state in TERMINAL
+    return isinstance(command, Resolve) and isinstance(command.evidence, Usage) and hold.state not in TERMINAL
+
+
+def needs_resolutions(command: Command, hold: Hold) -> bool:
+    """Whether all revisions are needed: to link a correction, and to know a fact that was in force once."""
+    return isinstance(command, Correct) or (isinstance(command, Resolve) and hold.revision > 1)
 
 
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:

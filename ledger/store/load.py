@@ -20,12 +20,17 @@ from ledger.domain.commands import (
     GrantBudget,
     PutPriceCard,
     Reserve,
-    Resolve,
-    Usage,
 )
-from ledger.domain.model import Book, Grant, Hold
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
-from ledger.domain.states import TERMINAL
+from ledger.domain.model import Book, Grant, Hold, Resolution
+from ledger.domain.needs import (
+    books_to_lock,
+    budgets_named,
+    card_named,
+    card_of,
+    financial_book,
+    may_post_expense,
+    needs_resolutions,
+)
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.database import Memory, memory_of
@@ -54,6 +59,10 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+# Several rows for each key: their order keeps the planner from making it a join.
+RESOLUTIONS = look_up(
+    columns_of(t.resolution).order_by(t.resolution.c.revision), (t.resolution.c.tenant, t.resolution.c.operation_id)
+)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
@@ -93,6 +102,7 @@ def load(
         closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
@@ -110,6 +120,7 @@ def load(
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+        resolutions=_by_hold(map(rows.resolution_from, rows_of(revisions))),
     )
     return loaded, transaction_id
 
@@ -119,17 +130,9 @@ def _hold_key(command: Command) -> Key:
 
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
-    """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
-    settling = (
-        holds[c.hold_key]
-        for c in commands
-        if isinstance(c, Resolve) and isinstance(c.evidence, Usage) and c.hold_key in holds
-    )
-    distinct = {
-        (hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold
-        for hold in settling
-        if hold.state not in TERMINAL
-    }
+    """The stripes of the financial book that may be posted to, as they are when they are new."""
+    posting = (hold for c in commands if (hold := holds.get(_hold_key(c))) is not None and may_post_expense(c, hold))
+    distinct = {(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold for hold in posting}
     books = (financial_book(hold, stripe) for hold in distinct.values())
     return {(book.tenant, book.book_id): book for book in books}
 
@@ -157,6 +160,21 @@ def _dispatched_from(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> 
     """The books of the holds that are to be dispatched: nothing is posted to them, but none may be closed."""
     going = (holds[c.hold_key] for c in commands if isinstance(c, BeginDispatch) and c.hold_key in holds)
     return sorted({(hold.tenant, book_id) for hold in going for book_id in hold.books})
+
+
+def _revised(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key]:
+    """The holds of which all revisions are needed."""
+    named = ((c, holds.get(_hold_key(c))) for c in commands)
+    return sorted(
+        (hold.tenant, hold.operation_id) for c, hold in named if hold is not None and needs_resolutions(c, hold)
+    )
+
+
+def _by_hold(revisions: Iterable[Resolution]) -> dict[Key, list[Resolution]]:
+    chains: dict[Key, list[Resolution]] = {}
+    for revision in revisions:
+        chains.setdefault((revision.tenant, revision.operation_id), []).append(revision)
+    return chains
 
 
 def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:

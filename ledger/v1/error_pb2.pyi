@@ -70,6 +70,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """A fault of the server; nothing was done. INTERNAL."""
+    ERROR_REASON_DIGEST_NOT_IN_FORCE: _ErrorReason.ValueType  # 23
+    """Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a command was refused. The name without its prefix is the `reason` of google.rpc.ErrorInfo (domain "ledger.v1")."""
@@ -119,6 +121,8 @@ ERROR_REASON_DEADLINE_PASSED: ErrorReason.ValueType  # 21
 """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """A fault of the server; nothing was done. INTERNAL."""
+ERROR_REASON_DIGEST_NOT_IN_FORCE: ErrorReason.ValueType  # 23
+"""Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _RecoveryAction:

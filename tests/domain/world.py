@@ -11,16 +11,23 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve
 from ledger.domain.decide import decide
 from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
 from ledger.domain.money import CONTEXT, fits
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budgets_named,
+    card_named,
+    card_of,
+    financial_book,
+    may_post_expense,
+    needs_resolutions,
+)
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
-STRIPE = 3
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -47,6 +54,7 @@ class World:
     """The rows of a ledger. `step` decides a batch on exactly the rows that `needs` names, and applies the decision."""
 
     def __init__(self) -> None:
+        self.stripe = 3
         self.now = datetime(2025, 3, 1, 10, tzinfo=UTC)
         self._ids = count(1)
         self.budgets: dict[tuple[str, str], Budget] = {}
@@ -77,6 +85,7 @@ class World:
         cards: dict[tuple[str, str, int], PriceCard] = {}
         budgets: dict[tuple[str, str], Budget] = {}
         closed: set[tuple[str, str]] = set()
+        resolutions: dict[tuple[str, str], list[Resolution]] = {}
         for command in commands:
             tenant = command.caller.tenant
             for named in budgets_named(command):
@@ -88,19 +97,22 @@ class World:
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
-            if isinstance(command, Resolve) and hold is not None:
-                keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
+            if hold is not None and may_post_expense(command, hold):
+                keys.append((hold.tenant, financial_book(hold, self.stripe).book_id))
             books |= {key: self.books[key] for key in keys if key in self.books}
             cards |= {
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
             if isinstance(command, BeginDispatch) and hold is not None:
                 closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+            if hold is not None and needs_resolutions(command, hold):
+                key = (hold.tenant, hold.operation_id)
+                resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
             new_id=lambda: UUID(int=next(self._ids)),
-            stripe=STRIPE,
+            stripe=self.stripe,
             holds=holds,
             books=books,
             closed_books=frozenset(closed),
@@ -109,6 +121,7 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            resolutions=resolutions,
         )
 
     def _exclusive(self) -> dict[tuple[str, str], str]:

@@ -24,6 +24,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }
 WRITES: dict[str, tuple[Statement, list[Any]]] = {

@@ -87,11 +87,13 @@ HOLDS = (
     ),
     Law(
         "4.1",
-        "A hold that was ever dispatched is not RELEASED, and one beyond RESERVED has an attempt.",
+        "A hold that was ever dispatched is not RELEASED, unless a correction found that out; one beyond RESERVED has an attempt.",
         """
         SELECT CASE
-            WHEN state = 'RELEASED' AND attempt > 0 AND NOT inferred
+            WHEN state = 'RELEASED' AND attempt > 0 AND NOT (inferred AND revision > 1)
                 THEN format('operation %s of %s was dispatched, and is RELEASED', operation_id, tenant)
+            WHEN state = 'RELEASED' AND settled <> 0 AND revision < 2
+                THEN format('operation %s of %s is RELEASED at a cost that no correction brought', operation_id, tenant)
             WHEN state = 'RELEASED' AND EXISTS (SELECT FROM entry e WHERE e.tenant = h.tenant AND e.operation_id = h.operation_id
                 AND e.kind = 'OUTCOME_UNKNOWN')
                 THEN format('operation %s of %s was unknown, and is RELEASED', operation_id, tenant)
@@ -125,8 +127,8 @@ HOLDS = (
                 THEN format('operation %s of %s stands at revision %s, %s %s, its resolution at %s, %s %s%s', operation_id, tenant,
                     h.revision, h.resolution_kind, trim_scale(h.settled), r.revision, r.kind, trim_scale(r.amount),
                     CASE WHEN h.resolution_digest IS DISTINCT FROM r.digest THEN '; the digests differ' ELSE '' END)
-            WHEN (h.state = 'RELEASED' AND r.kind NOT IN ('NEVER_DISPATCHED', 'USAGE'))
-                OR (h.state = 'SETTLED' AND r.kind NOT IN ('USAGE', 'NO_COST')) OR (r.kind <> 'USAGE' AND r.amount <> 0)
+            WHEN (h.state = 'RELEASED' AND r.revision = 1) <> (r.kind = 'NEVER_DISPATCHED')
+                OR r.kind NOT IN ('NEVER_DISPATCHED', 'USAGE', 'NO_COST') OR (r.kind <> 'USAGE' AND r.amount <> 0)
                 THEN format('operation %s of %s is %s on %s of %s', operation_id, tenant, h.state, r.kind, trim_scale(r.amount))
             END
         FROM hold h FULL JOIN latest r USING (tenant, operation_id)
@@ -163,15 +165,15 @@ HOLDS = (
             WHEN r.evidence_id IS NOT NULL AND (v.status, v.kind, v.digest) IS DISTINCT FROM ('ACCEPTED'::text, r.kind, r.digest)
                 THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
                     coalesce(v.status || ' ' || v.kind, 'not there'))
-            WHEN h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT') AND v.status = 'ACCEPTED'
+            WHEN r.revision = h.revision AND h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT')
                 THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
-            WHEN r.kind = 'USAGE' AND h.state = 'SETTLED' AND NOT h.execution_seen
+            WHEN r.kind = 'USAGE' AND NOT h.execution_seen
                 THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))
                 THEN format('operation %s of %s has a provider receipt that no evidence brought', r.operation_id, r.tenant)
-            WHEN r.entry_id IS NULL AND (h.amount <> 0 OR r.amount <> 0)
+            WHEN r.entry_id IS NULL AND r.revision = 1 AND (h.amount <> 0 OR r.amount <> 0)
                 THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
             WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id
                 THEN format('the entry of revision %s of operation %s of %s is of another or not there',
@@ -203,6 +205,45 @@ HOLDS = (
         SELECT CASE WHEN count(*) > 1 THEN format('exclusive key %s of %s has %s open holds', exclusive_key, tenant, count(*)) END
         FROM hold WHERE exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')
         GROUP BY tenant, exclusive_key
+        """,
+    ),
+    Law(
+        "5.6",
+        "A correction posts the difference, and is linked to the last entry that a revision before it posted.",
+        """
+        WITH chain AS (
+            SELECT r.tenant, r.operation_id, r.revision, r.entry_id, r.amount - lag(r.amount) OVER earlier AS difference,
+                (array_agg(r.entry_id) FILTER (WHERE r.entry_id IS NOT NULL) OVER before) AS posted
+            FROM resolution r
+            WINDOW earlier AS (PARTITION BY r.tenant, r.operation_id ORDER BY r.revision),
+                before AS (PARTITION BY r.tenant, r.operation_id ORDER BY r.revision
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        )
+        SELECT CASE
+            WHEN r.revision > 1 AND (r.entry_id IS NULL) <> (r.difference = 0)
+                THEN format('revision %s of operation %s of %s changes the amount by %s, %s an entry', r.revision, r.operation_id,
+                    r.tenant, trim_scale(r.difference), CASE WHEN r.entry_id IS NULL THEN 'without' ELSE 'with' END)
+            WHEN (e.kind = 'CORRECT') <> (r.revision > 1)
+                THEN format('revision %s of operation %s of %s posted an entry of kind %s',
+                    r.revision, r.operation_id, r.tenant, e.kind)
+            WHEN e.corrects IS DISTINCT FROM CASE WHEN r.revision > 1 THEN r.posted[cardinality(r.posted)] END
+                AND e.entry_id IS NOT NULL
+                THEN format('revision %s of operation %s of %s is linked to %s, not to the entry before it',
+                    r.revision, r.operation_id, r.tenant, coalesce(e.corrects::text, 'none'))
+            WHEN r.difference <> coalesce(m.expense, 0)
+                THEN format('revision %s of operation %s of %s changes the amount by %s, its entry posted %s', r.revision,
+                    r.operation_id, r.tenant, trim_scale(r.difference), trim_scale(coalesce(m.expense, 0)))
+            END
+        FROM chain r
+        LEFT JOIN entry e ON (e.tenant, e.entry_id) = (r.tenant, r.entry_id)
+        LEFT JOIN (
+            SELECT tenant, entry_id, sum(amount) AS expense FROM posting WHERE account = 'EXPENSE' GROUP BY 1, 2
+        ) m ON (m.tenant, m.entry_id) = (r.tenant, r.entry_id)
+        UNION ALL
+        SELECT CASE WHEN r.entry_id IS NULL
+            THEN format('entry %s of %s is a correction without a revision', e.entry_id, e.tenant) END
+        FROM entry e LEFT JOIN resolution r ON (r.tenant, r.operation_id, r.entry_id) = (e.tenant, e.operation_id, e.entry_id)
+        WHERE e.kind = 'CORRECT' OR e.corrects IS NOT NULL
         """,
     ),
 )
