@@ -20,12 +20,12 @@ from rich.table import Table
 
 from ledger import logs, settings
 from ledger.audit.check import LawResult, check
+from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
-from ledger.prices.ledgers import CannotReach
 from ledger.reconcile.expiry import Expiry
 from ledger.service import tokens
 from ledger.service.server import Worker, serve

@@ -12,7 +12,7 @@ from ledger.domain.commands import Correct, NoCostProof, Usage
 from ledger.domain.evidence import Appraisal, resolution_digest
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, PAYABLE, SPENT, Move, give, take
-from ledger.domain.model import EntryKind, Hold, Resolution
+from ledger.domain.model import Classification, EntryKind, Hold, Resolution
 from ledger.domain.money import ZERO
 from ledger.domain.needs import financial_book
 from ledger.domain.refusals import Reason
@@ -78,7 +78,7 @@ def _replace(
     digest: bytes,
     difference: Decimal,
 ) -> Outcome:
-    evidence_id = keep(work, command, hold, "ACCEPTED", (), digest)
+    evidence_id = keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     revisions = work.loaded.resolutions[command.hold_key]
     entry_id = work.journal.post(
         EntryKind.CORRECT,

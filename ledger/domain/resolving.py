@@ -8,10 +8,17 @@ from uuid import UUID
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
-from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
+from ledger.domain.evidence import (
+    BUILT_IN_POLICY,
+    Appraisal,
+    appraise_proof,
+    appraise_usage,
+    fact_of,
+    resolution_digest,
+)
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, financial_book
 from ledger.domain.refusals import Reason
@@ -79,7 +86,9 @@ def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], di
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    evidence_id = keep(work, command, hold, "REJECTED", reasons, None)
+    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
+    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
+    evidence_id = keep(work, command, hold, classification, reasons, None)
     receipt = receipt_of(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
@@ -96,6 +105,7 @@ def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], di
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
         evidence_id=str(evidence_id),
+        classification=classification.value,
         reasons="; ".join(reasons),
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
@@ -106,7 +116,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     """A resolved hold: a fact that is in force, or was, is a replay; another one a conflict that people must look at."""
     replaced = any(r.digest == digest for r in work.loaded.resolutions.get(command.hold_key, ()))
     if digest != hold.resolution_digest and not replaced:
-        keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
         receipts = {"provider_receipt": receipt_of(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
@@ -130,7 +140,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
 
 def corroborate(work: Work, command: Report, hold: Hold, digest: bytes) -> Outcome:
     """Keeps evidence of what is in force, or was before a correction. Nothing is posted."""
-    keep(work, command, hold, "CORROBORATING", (), digest)
+    keep(work, command, hold, Classification.CORROBORATING, (), digest)
     receipt = receipt_of(command)
     if receipt is not None and hold.provider_receipt is None:
         hold = work.change(hold, provider_receipt=receipt)
@@ -160,7 +170,7 @@ def _settle(
     digest: bytes,
 ) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
-    evidence_id = keep(work, command, hold, "ACCEPTED", (), digest)
+    evidence_id = keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     entry_id = work.journal.post(
         EntryKind.SETTLE,
         _settlement(work, hold, cost),
@@ -221,10 +231,17 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     return moves
 
 
-def keep(work: Work, command: Report, hold: Hold, status: str, reasons: tuple[str, ...], digest: bytes | None) -> UUID:
+def keep(
+    work: Work,
+    command: Report,
+    hold: Hold,
+    classification: Classification,
+    reasons: tuple[str, ...],
+    digest: bytes | None,
+) -> UUID:
     """Adds the observation to the evidence, whatever became of it."""
     evidence = command.evidence
-    body: dict[str, Any] = evidence.content()
+    body = evidence.body()
     kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
@@ -234,14 +251,18 @@ def keep(work: Work, command: Report, hold: Hold, status: str, reasons: tuple[st
             evidence_id=evidence_id,
             attempt=command.attempt or hold.attempt or 1,
             kind=kind,
-            status=status,
+            classification=classification,
             reasons=reasons,
             source=evidence.source if isinstance(evidence, Usage) else evidence.kind,
             actor=command.caller.actor,
+            adapter=evidence.adapter,
+            adapter_revision=evidence.adapter_revision,
+            policy=BUILT_IN_POLICY,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=receipt_of(command),
             digest=digest,
+            fact=fact_of(body),
             body=body,
         )
     )

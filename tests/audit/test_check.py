@@ -67,7 +67,7 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert results["2.1"].checked == 10
     assert results["3.4"].checked == 16
     # 8 first revisions and 4; 1 + 2 + 1 + 2 more, of which 5 posted an entry.
-    assert results["5.6"].checked == 12 + 6 + 5
+    assert results["5.7"].checked == 12 + 6 + 5
 
 
 def test_empty_books_keep_every_law(database: Database) -> None:
@@ -257,7 +257,7 @@ DAMAGE = [
     ),
     ("5.2", "has 0 over the hold, not 2", "UPDATE resolution SET cost_over_hold = 0 WHERE operation_id = 'overrun'"),
     ("5.3", "is not there", "DELETE FROM evidence WHERE operation_id = 'late'"),
-    ("5.3", "REJECTED USAGE", "UPDATE evidence SET status = 'REJECTED' WHERE operation_id = 'late'"),
+    ("5.3", "REJECTED USAGE", "UPDATE evidence SET classification = 'REJECTED' WHERE operation_id = 'late'"),
     ("5.3", "without evidence", "UPDATE resolution SET evidence_id = NULL WHERE operation_id = 'never-sent'"),
     (
         "5.3",
@@ -278,6 +278,11 @@ DAMAGE = [
     ),
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
+    (
+        "5.6",
+        "operation settled of acme is AUTHORITATIVE, and no resolution rests on it",
+        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'settled'",
+    ),
     (
         "5.5",
         "exclusive key order-1 of acme has 2 open holds",
@@ -331,30 +336,30 @@ DAMAGE = [
         "UPDATE hold SET revision = 1 WHERE operation_id = 'not-free'",
     ),
     (
-        "5.6",
+        "5.7",
         "revision 2 of operation not-free of acme changes the amount by 2, without an entry",
         "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'not-free' AND revision = 2",
     ),
     (
-        "5.6",
+        "5.7",
         "revision 1 of operation settled of acme posted an entry of kind CORRECT",
         "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'settled' AND kind = 'SETTLE'",
     ),
     (
-        "5.6",
+        "5.7",
         "revision 3 of operation raised of acme is linked to",
         "UPDATE entry SET corrects = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 1)"
         " WHERE entry_id = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 3)",
     ),
-    ("5.6", "is linked to none", "UPDATE entry SET corrects = NULL WHERE operation_id = 'billed-late'"),
+    ("5.7", "is linked to none", "UPDATE entry SET corrects = NULL WHERE operation_id = 'billed-late'"),
     (
-        "5.6",
+        "5.7",
         "changes the amount by 2, its entry posted 1",
         "UPDATE posting p SET amount = amount / 2 FROM entry e WHERE e.entry_id = p.entry_id AND e.kind = 'CORRECT'"
         " AND e.operation_id = 'not-free'",
     ),
     (
-        "5.6",
+        "5.7",
         "is a correction without a revision",
         "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'dispatching'",
     ),
@@ -393,7 +398,7 @@ DAMAGE = [
         "7.3",
         "operation settled of acme is 4.5, priced again it is 4",
         "UPDATE evidence SET body = jsonb_set(body, '{charged,0}', '\"4\"')"
-        " WHERE operation_id = 'settled' AND status = 'ACCEPTED'",
+        " WHERE operation_id = 'settled' AND classification = 'AUTHORITATIVE'",
     ),
     ("7.3", "priced again it is 0", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.3", "cannot be priced", "UPDATE evidence SET body = '{\"buckets\": {}}' WHERE operation_id = 'tokens'"),

@@ -70,8 +70,8 @@ def resolution(world: World, line: str, words: list[str], options: dict[str, str
 
 
 def evidence(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`evidence op1 REJECTED ACCEPTED`: every observation that was kept, in order"""
-    kept = [e.status for e in world.evidence if e.operation_id == words[0]]
+    """`evidence op1 REJECTED AUTHORITATIVE`: every observation that was kept, in order"""
+    kept = [e.classification for e in world.evidence if e.operation_id == words[0]]
     assert kept == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {kept}"
 
 

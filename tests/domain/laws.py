@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import priced_tier, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, EntryKind, Hold, Resolution
+from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold, Resolution
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ def check(world: "World") -> None:
     assert not any(expenses.values()), "EXPENSE is what the holds settled at"
     for hold in world.holds.values():
         _check_postings(world, hold)
+    grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
+    authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
+    assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
+    for seen in world.evidence:
+        assert seen.fact == fact_of(seen.body), "a fact is what was observed"
 
 
 def _check_hold(world: "World", hold: Hold) -> None:
@@ -94,7 +99,7 @@ def _check_resolution(world: "World", hold: Hold, resolution: Resolution, before
         assert not accepted
     else:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
-        assert [(e.status, e.digest) for e in accepted] == [("ACCEPTED", resolution.digest)]
+        assert [(e.classification, e.digest) for e in accepted] == [("AUTHORITATIVE", resolution.digest)]
         assert reprice(hold.quote, card, body, hold.dispatched_at) == resolution.amount
     if before is not None:
         assert resolution.digest != before.digest, "the same fact is no correction"

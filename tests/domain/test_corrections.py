@@ -27,7 +27,7 @@ def test_a_bill_for_a_released_hold_is_posted_and_the_hold_stays_released() -> N
     resolution op1 NEVER_DISPATCHED revision=1 amount=0
     resolution op1 USAGE revision=2 amount=5 cost_over_hold=0 reason="invoice 7"
     entries op1 RESERVE RELEASE CORRECT
-    evidence op1 CONFLICTING ACCEPTED
+    evidence op1 CONFLICTING AUTHORITATIVE
     balance org available=5 held=0 spent=5
     expense acme refunds 5
     release op1 -> unchanged replayed
@@ -66,7 +66,7 @@ def test_a_settled_cost_goes_up_and_down_by_the_difference() -> None:
     balance org available=5 spent=5
     expense acme refunds 5
     entries op1 RESERVE SETTLE CORRECT CORRECT CORRECT
-    evidence op1 ACCEPTED ACCEPTED ACCEPTED ACCEPTED
+    evidence op1 AUTHORITATIVE AUTHORITATIVE AUTHORITATIVE AUTHORITATIVE
     """
     )
     spent = [plain(p.amount) for p in world.postings if p.account == "SPENT"]
@@ -150,7 +150,7 @@ def test_an_overrun_needs_its_reason_as_in_resolve() -> None:
     fin: correct op1 charge 5.6 -> EVIDENCE_REJECTED says="above hold 5 and tolerance 0.5"
     fin: correct op1 charge 5.5 -> ok
     resolution op1 USAGE revision=2 cost_over_hold=0.5
-    evidence op1 ACCEPTED REJECTED ACCEPTED
+    evidence op1 AUTHORITATIVE REJECTED AUTHORITATIVE
     """
     )
 
@@ -162,7 +162,7 @@ def test_another_digest_than_the_one_in_force_changes_nothing() -> None:
     fin: correct op1 charge 4 -> ok
     fin: correct op1 charge 3 of=1 key=late -> DIGEST_NOT_IN_FORCE state=SETTLED says="look at it"
     fin: correct op1 charge 3 of=0 -> DIGEST_NOT_IN_FORCE
-    evidence op1 ACCEPTED ACCEPTED
+    evidence op1 AUTHORITATIVE AUTHORITATIVE
     balance org spent=4
     fin: correct op1 charge 3 of=1 key=late -> DIGEST_NOT_IN_FORCE replayed
     fin: correct op1 charge 3 key=late -> IDEMPOTENCY_MISMATCH
@@ -212,7 +212,7 @@ def test_evidence_of_what_is_in_force_is_corroboration() -> None:
         + """
     fin: correct op1 charge 5 source=STATEMENT receipt=r1 -> unchanged replayed
     hold op1 SETTLED revision=1 provider_receipt=r1
-    evidence op1 ACCEPTED CORROBORATING
+    evidence op1 AUTHORITATIVE CORROBORATING
     fin: correct op1 charge 5 source=STATEMENT receipt=r2 -> unchanged replayed incident
     entries op1 RESERVE SETTLE
     """
@@ -242,7 +242,7 @@ def test_refused_evidence_is_kept_and_the_key_remembers() -> None:
     fin: correct op1 charge 4 attempt=2 key=k -> EVIDENCE_REJECTED replayed
     fin: correct op1 charge 4 source=GATEWAY_ESTIMATE -> EVIDENCE_REJECTED
     fin: correct op1 charge 4 attempt=1 -> ok
-    evidence op1 ACCEPTED REJECTED REJECTED ACCEPTED
+    evidence op1 AUTHORITATIVE REJECTED ESTIMATE AUTHORITATIVE
     """
     )
 

@@ -17,6 +17,7 @@ from ledger.domain.model import (
     Book,
     Budget,
     Caller,
+    Classification,
     Entry,
     EntryKind,
     Evidence,
@@ -132,8 +133,8 @@ def receipt(key: str = "key-1", **changes: Any) -> Receipt:
 
 def evidence(**changes: Any) -> Evidence:
     return Evidence(
-        T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, "ACCEPTED", (), "PROVIDER_RESPONSE", "gateway-1", None, NOON,
-        None, None, {"buckets": {"input_tokens": "12"}},
+        T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",
+        "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, {"buckets": {"input_tokens": "12"}},
     )._replace(**changes)  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Table, select
 
 from ledger.domain.batch import Decision
 from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Evidence, Incident, Posting, Resolution
+from ledger.domain.model import Account, Classification, Evidence, Incident, Posting, Resolution
 from ledger.domain.needs import financial_book
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
@@ -132,7 +132,7 @@ def test_receipts(database: Database) -> None:
 def test_evidence_resolutions_and_incidents(database: Database) -> None:
     rejected = s.evidence(
         evidence_id=UUID(int=8),
-        status="REJECTED",
+        classification=Classification.REJECTED,
         reasons=("provider is x, quoted was y", "input_tokens is\x1fnegative"),
         observed_at=NOON,
         provider_receipt="rcpt-1",
