@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     Correct,
     CreateBudget,
-    GrantBudget,
     PutPriceCard,
     Reserve,
     Resolve,
     Usage,
 )
+from ledger.domain.evidence import fact_of
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import TERMINAL
@@ -41,11 +43,24 @@ def budgets_named(command: Command) -> tuple[str, ...]:
     """The budgets whose chains the command needs."""
     if isinstance(command, Reserve):
         return command.budget_ids
-    if isinstance(command, GrantBudget):
-        return (command.budget_id,)
-    if isinstance(command, CreateBudget):
+    if isinstance(command, (CreateBudget, MoveBudget)):
         return (command.budget_id,) if command.parent_id is None else (command.budget_id, command.parent_id)
-    return ()
+    return (command.budget_id,) if isinstance(command, OnBudget) else ()
+
+
+def tree_changed(command: Command) -> str | None:
+    """The tenant whose tree gets a new path by the command: such commands of one tenant are decided one after the other."""
+    return command.caller.tenant if isinstance(command, (CreateBudget, MoveBudget)) else None
+
+
+def subtree_moved(command: Command) -> tuple[str, str] | None:
+    """The budget, keyed (tenant, budget_id), whose descendants the command moves with it."""
+    return command.budget_key if isinstance(command, MoveBudget) else None
+
+
+def budget_of(book_id: str) -> str:
+    """The budget that a book is of, by its name: no budget_id has a # in it."""
+    return book_id.rpartition("#")[0]
 
 
 def card_named(command: Command) -> tuple[str, str, int] | None:
@@ -76,6 +91,17 @@ def needs_resolutions(command: Command, hold: Hold) -> bool:
     return isinstance(command, Correct) or (isinstance(command, Resolve) and hold.revision > 1)
 
 
+def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
+    """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
+    if (
+        not isinstance(command, (Resolve, Correct))
+        or hold is None
+        or not (hold.execution_seen or hold.state in TERMINAL)
+    ):
+        return None
+    return (*command.hold_key, fact_of(command.evidence.body()))
+
+
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:
     """The union of the ancestor chains of the named budgets: each budget once, sorted; unknown names are left out."""
     levels = {level for b in budget_ids if (budget := budgets.get((tenant, b))) is not None for level in budget.path}
@@ -93,8 +119,8 @@ def books_to_lock(
         return tuple(
             (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
         )
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = budgets.get((tenant, command.budget_id))
+    if isinstance(command, OnBudget):
+        budget = budgets.get(command.budget_key)
         return () if budget is None else ((tenant, budget.book_id),)
     if hold is None or isinstance(command, BeginDispatch):
         return ()

@@ -67,7 +67,7 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert results["2.1"].checked == 10
     assert results["3.4"].checked == 16
     # 8 first revisions and 4; 1 + 2 + 1 + 2 more, of which 5 posted an entry.
-    assert results["5.7"].checked == 12 + 6 + 5
+    assert results["5.8"].checked == 12 + 6 + 5
 
 
 def test_empty_books_keep_every_law(database: Database) -> None:
@@ -197,6 +197,11 @@ DAMAGE = [
     ("3.2", "UNKNOWN 4, its holds come to 0", "UPDATE hold SET state = 'DISPATCHING' WHERE operation_id = 'unknown'"),
     ("3.2", "is on the path of a hold, and is not there", "DELETE FROM book WHERE book_id = 'team#0'"),
     (
+        "3.5",
+        "book org#0 of acme counts 9 open holds, and has",
+        "UPDATE book SET open_holds = 9 WHERE book_id = 'org#0'",
+    ),
+    (
         "3.3",
         "operation dispatching of acme moved",
         "UPDATE entry SET operation_id = 'reserved' WHERE operation_id = 'dispatching'",
@@ -279,9 +284,15 @@ DAMAGE = [
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
     (
+        "5.7",
+        "operation settled of acme has no body",
+        "ALTER TABLE evidence DROP CONSTRAINT evidence_what_resolves_is_kept_whole;"
+        "UPDATE evidence SET body = NULL WHERE operation_id = 'settled'",
+    ),
+    (
         "5.6",
-        "operation settled of acme is AUTHORITATIVE, and no resolution rests on it",
-        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'settled'",
+        "operation rejected of acme is AUTHORITATIVE, and no resolution rests on it",
+        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'rejected'",
     ),
     (
         "5.5",
@@ -336,30 +347,30 @@ DAMAGE = [
         "UPDATE hold SET revision = 1 WHERE operation_id = 'not-free'",
     ),
     (
-        "5.7",
+        "5.8",
         "revision 2 of operation not-free of acme changes the amount by 2, without an entry",
         "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'not-free' AND revision = 2",
     ),
     (
-        "5.7",
+        "5.8",
         "revision 1 of operation settled of acme posted an entry of kind CORRECT",
         "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'settled' AND kind = 'SETTLE'",
     ),
     (
-        "5.7",
+        "5.8",
         "revision 3 of operation raised of acme is linked to",
         "UPDATE entry SET corrects = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 1)"
         " WHERE entry_id = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 3)",
     ),
-    ("5.7", "is linked to none", "UPDATE entry SET corrects = NULL WHERE operation_id = 'billed-late'"),
+    ("5.8", "is linked to none", "UPDATE entry SET corrects = NULL WHERE operation_id = 'billed-late'"),
     (
-        "5.7",
+        "5.8",
         "changes the amount by 2, its entry posted 1",
         "UPDATE posting p SET amount = amount / 2 FROM entry e WHERE e.entry_id = p.entry_id AND e.kind = 'CORRECT'"
         " AND e.operation_id = 'not-free'",
     ),
     (
-        "5.7",
+        "5.8",
         "is a correction without a revision",
         "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'dispatching'",
     ),
@@ -417,6 +428,17 @@ DAMAGE = [
         "operation tokens",
         "UPDATE resolution SET lines = jsonb_set(lines, '{0,rate}', '\"4\"') WHERE operation_id = 'tokens'",
     ),
+    (
+        "7.5",
+        "of operation tokens of acme has another fact than its content",
+        "UPDATE evidence SET body = jsonb_set(body, '{model}', '\"gpt-y\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.5",
+        "of operation tokens of acme cannot be read",
+        "UPDATE evidence SET body = '[]' WHERE operation_id = 'tokens'",
+    ),
+    ("7.5", "says nothing that could be observed", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
     (
         "7.3",

@@ -11,23 +11,41 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve
+from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.keyed import OnBudget
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Classification,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    Resolution,
+    SeenFact,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
     books_to_lock,
+    budget_of,
     budgets_named,
     card_named,
     card_of,
+    fact_brought,
     financial_book,
     may_post_expense,
     needs_resolutions,
+    subtree_moved,
 )
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
+_UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -91,9 +109,12 @@ class World:
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -104,7 +125,8 @@ class World:
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
             if isinstance(command, BeginDispatch) and hold is not None:
-                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+                levels = [(hold.tenant, budget_of(book)) for book in hold.books]
+                closed |= {level for level in levels if self.budgets[level].closed_at is not None}
             if hold is not None and needs_resolutions(command, hold):
                 key = (hold.tenant, hold.operation_id)
                 resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
@@ -115,14 +137,28 @@ class World:
             stripe=self.stripe,
             holds=holds,
             books=books,
-            closed_books=frozenset(closed),
+            closed_budgets=frozenset(closed),
             budgets=budgets,
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
             resolutions=resolutions,
+            facts=self._facts(commands, holds),
         )
+
+    def _facts(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str, bytes], SeenFact]:
+        on_holds = [c for c in commands if isinstance(c, Resolve | Correct)]
+        brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
+        found: dict[tuple[str, str, bytes], SeenFact] = {}
+        for seen in self.evidence:
+            key = (seen.tenant, seen.operation_id, seen.fact)
+            resolves = seen.classification is Classification.AUTHORITATIVE
+            if key in brought and (resolves or found.get(key, _UNSEEN).digest is None):
+                found[key] = SeenFact(seen.source, seen.digest if resolves else None)
+        return found
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -148,9 +184,9 @@ class World:
         self.resolutions += decision.resolutions
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
-        for budget in decision.budgets:
-            assert (budget.tenant, budget.budget_id) not in self.budgets
-            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for key, budget in decision.budgets.items():
+            assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
+            self.budgets[key] = stored(budget)
         for grant in decision.grants:
             assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
         for card in decision.cards:

@@ -4,7 +4,7 @@ from ledger.store.laws.law import Law
 
 CORRECTIONS = (
     Law(
-        "5.7",
+        "5.8",
         "A correction posts the difference, and is linked to the last entry that a revision before it posted.",
         """
         WITH chain AS (
