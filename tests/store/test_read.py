@@ -297,13 +297,16 @@ MANY = """
         FROM hold h, generate_series(1, 20000) n WHERE h.tenant = 'acme' AND h.operation_id = 'template';
     INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
         FROM generate_series(1, 20000) n;
-    INSERT INTO budget SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', NULL, now()
+    INSERT INTO budget (tenant, budget_id, path, currency, display_name, created_at, version)
+        SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', now(), 1
         FROM generate_series(1, 20000) n;
     INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object('book_id', 'many-' || n || '#0'))).*
         FROM book b, generate_series(1, 20000) n WHERE b.book_id = 'org#0';
     INSERT INTO posting SELECT 'acme', 'many-' || n || '#0', side, md5(n::text)::uuid, 'HELD', 3 - 2 * side
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;
     INSERT INTO incident SELECT 'acme', gen_random_uuid(), 'RESOLUTION_CONFLICT', 'many-' || n, now(), '{}'
+        FROM generate_series(1, 20000) n;
+    INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
         FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
 """
@@ -313,6 +316,7 @@ READS: dict[str, Callable[[Connection], object]] = {
     "holds": lambda c: read.list_holds(c, "acme", limit=10, after=("a",)),
     "unknown holds": lambda c: read.list_holds(c, "acme", limit=10, state=HoldState.OUTCOME_UNKNOWN),
     "holds of a group": lambda c: read.list_holds(c, "acme", limit=10, request_group="g"),
+    "resolutions": lambda c: read.list_resolutions(c, "acme", "template", limit=10),
     "incidents": lambda c: read.list_incidents(c, "acme", limit=10),
     "incidents of an operation": lambda c: read.list_incidents(c, "acme", limit=10, operation_id="template"),
     "budget": lambda c: read.get_budget(c, "acme", "org"),
@@ -339,7 +343,7 @@ def test_each_read_is_one_statement_that_scans_no_table(database: Database) -> N
     for analysed in (False, True):
         if analysed:
             with database.engine.connect() as connection:
-                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card"))
+                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card, resolution"))
                 connection.commit()
         for name, ask in READS.items():
             assert scans(database, ask) == [], (name, analysed)

@@ -129,10 +129,10 @@ def test_corrections_and_what_they_superseded(database: Database, recorder: Reco
     for ids in (few, many):
         loaded = s.read(database, [s.settle(i) for i in ids])
         corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
-        # holds, books, receipts, clock, revisions; the seven of a settlement.
-        assert cost(database, recorder, corrections) == 5 + 7
-        # The same without anything to save.
-        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 5
+        # holds, books, receipts, facts, revisions, clock; the seven of a settlement.
+        assert cost(database, recorder, corrections) == 6 + 7
+        # The key of what was superseded: the same, without anything to save.
+        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 6
 
 
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
