@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
-from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier
+from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier, text
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -50,6 +50,11 @@ def revision_key(key: str) -> None:
     version_key(key)
     if int(key) > MAX_INT32:
         raise ValueError(key)
+
+
+def log_key(key: str) -> None:
+    """A key that tells apart the lines of the log that are of one instant."""
+    text(key, "page_token", least=1, most=_MAX_TOKEN)
 
 
 class Place(NamedTuple):
