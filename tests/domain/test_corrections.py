@@ -333,3 +333,22 @@ def test_a_cost_that_no_balance_can_hold_is_kept_and_not_booked() -> None:
     fin: correct op1 charge 0 -> ok
     balance org spent=1
     """)
+
+
+def test_another_observation_of_what_was_superseded_is_a_replay_too() -> None:
+    # Other request ids and documents are other observations, of what comes to the same digest.
+    run(
+        ORG
+        + """
+    reserve op1 org 6 nonce=n1 -> ok send
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok
+    fin: correct op1 charge 5 -> ok
+    proof op1 REJECTED_BEFORE_EXECUTION status=400 request=q2 -> unchanged replayed superseded
+    adm: card gpt USD in=3 out=10 max_in=10000 max_out=10000 -> ok
+    reserve op2 org card=gpt nonce=n2 -> ok send
+    usage op2 in=1000 out=500 -> ok
+    fin: correct op2 usage in=2000 out=500 -> ok
+    usage op2 in=1000 out=500 tier=standard -> unchanged replayed superseded
+    usage op2 in=1000 out=501 -> RESOLUTION_CONFLICT
+    """
+    )
