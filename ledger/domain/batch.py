@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Loaded:
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
     again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
-    book.
+    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so.
     """
 
     now: datetime
@@ -59,6 +59,7 @@ class Loaded:
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
     bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
@@ -67,6 +68,7 @@ class Outcome(NamedTuple):
 
     `denial` says why the permission to send was asked for and not given, `stopped` what a Cancel ended, `may_continue` that the
     attempt which sent a heartbeat may go on.
+    `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
     """
 
     refusal: Refusal | None = None
@@ -83,6 +85,7 @@ class Outcome(NamedTuple):
     denial: Denial | None = None
     stopped: Stopped | None = None
     may_continue: bool = False
+    superseded_by: bytes | None = None
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ledger.domain.attempt_commands import RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
-from ledger.domain.commands import HoldCommand, Resolve
+from ledger.domain.commands import Correct, HoldCommand, Resolve
 from ledger.domain.model import Axis, Observation
 from ledger.domain.work import Work
 
@@ -21,7 +21,13 @@ def observe(
     provider_receipt: str | None = None,
 ) -> None:
     """Keeps what a command says of the call; of a report also which adapter saw it, and when."""
-    report = command.evidence if isinstance(command, Resolve) else command if isinstance(command, _REPORTS) else None
+    report = (
+        command.evidence
+        if isinstance(command, (Resolve, Correct))
+        else command
+        if isinstance(command, _REPORTS)
+        else None
+    )
     tenant, operation_id = command.hold_key
     work.decision.observations.append(
         Observation(

@@ -6,6 +6,7 @@ what is wrong. They are asked in one snapshot.
 
 from ledger.store.laws.attempts import ATTEMPTS
 from ledger.store.laws.books import BOOKS
+from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
@@ -23,7 +24,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *ATTEMPTS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS)
 
 __all__ = [
     "EXAMPLES",

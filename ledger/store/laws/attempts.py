@@ -41,7 +41,7 @@ ATTEMPTS = (
         """,
     ),
     Law(
-        "5.8",
+        "5.9",
         "A receipt of a provider that was recorded is bound to one attempt of one operation, which the hold has.",
         """
         SELECT CASE
