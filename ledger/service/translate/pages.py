@@ -15,7 +15,7 @@ from uuid import UUID
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
 from ledger.domain.money import parse_amount
-from ledger.service.translate.fields import InvalidField, identifier
+from ledger.service.translate.fields import InvalidField, identifier, text
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -49,6 +49,11 @@ def version_key(key: str) -> None:
 def amount_key(key: str) -> None:
     """A key that is an amount."""
     parse_amount(key)
+
+
+def log_key(key: str) -> None:
+    """A key that tells apart the lines of the log that are of one instant."""
+    text(key, "page_token", least=1, most=_MAX_TOKEN)
 
 
 class Place(NamedTuple):
