@@ -15,7 +15,7 @@ from uuid import UUID
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
 from ledger.domain.money import parse_amount
-from ledger.service.translate.fields import InvalidField, identifier, text
+from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier, text
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -49,6 +49,13 @@ def version_key(key: str) -> None:
 def amount_key(key: str) -> None:
     """A key that is an amount."""
     parse_amount(key)
+
+
+def revision_key(key: str) -> None:
+    """A key that is the number of a resolution's revision."""
+    version_key(key)
+    if int(key) > MAX_INT32:
+        raise ValueError(key)
 
 
 def log_key(key: str) -> None:
