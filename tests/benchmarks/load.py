@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was done while the clock ran: RPCs (noop, unary) or lifecycles, in how many seconds, and how long each (or a batch) took."""
+    """What was done while the clock ran: RPCs (noop, unary) or lifecycles, the seconds, and the times of each (or a batch)."""
 
     done: int
     seconds: float
