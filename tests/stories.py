@@ -19,6 +19,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -27,6 +28,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.decide import decide
 from ledger.domain.model import Caller, Role
+from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -87,6 +89,12 @@ class Ledger:
         )
         card = PriceCard(self.tenant, card_id, 0, provider, model, (), "USD", rates, 10**6, 10**5)
         return self.one(PutPriceCard(self.caller(Role.FINANCE), self.key(), card))
+
+    def policy(self) -> Outcome:
+        """What both may say of provider psp: what the built-in policy says of its records and of proofs."""
+        rules = tuple(rule for rule in BUILT_IN.rules if rule.evidence in ("PROVIDER_RECORD", "NEVER_SENT"))
+        policy = EvidencePolicy(self.tenant, "psp", 0, rules)
+        return self.one(PutEvidencePolicy(self.caller(Role.FINANCE), self.key(), policy))
 
     def reserve(
         self,
@@ -185,6 +193,7 @@ def tell_everything(ledger: Ledger) -> None:
     ledger.budget("key", "10", "team")
     ledger.budget("lab", "5", "org")
     ledger.grant("key", "90", "invoice-7")
+    ledger.policy()
     ledger.card()
     ledger.card(price="3")
     ledger.card("claude", "anthropic", "5", "claude-x")

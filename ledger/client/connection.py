@@ -1,4 +1,4 @@
-"""A channel to the ledger, with the four services on it."""
+"""A channel to the ledger, with the services on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -9,6 +9,7 @@ import grpc.aio
 from google.rpc import error_details_pb2, status_pb2
 
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
 from ledger.v1.price_pb2_grpc import PriceServiceStub
@@ -16,6 +17,7 @@ from ledger.v1.price_pb2_grpc import PriceServiceStub
 if TYPE_CHECKING:
     # These exist for type checkers alone: a stub on a channel of grpc.aio answers with awaitables.
     from ledger.v1.budget_pb2_grpc import BudgetServiceAsyncStub
+    from ledger.v1.evidence_pb2_grpc import EvidenceServiceAsyncStub
     from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub
     from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub
     from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
@@ -42,6 +44,7 @@ class Client:
         self.holds: HoldServiceAsyncStub = _authorize(HoldServiceStub(channel), header)
         self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
         self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
+        self.evidence: EvidenceServiceAsyncStub = _authorize(EvidenceServiceStub(channel), header)
         self.journal: JournalServiceAsyncStub = _authorize(JournalServiceStub(channel), header)
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ from ledger.domain.model import (
     Resolution,
     SeenFact,
 )
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.refusals import Refusal
 
 
@@ -34,6 +35,7 @@ class Loaded:
     `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
     closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
     `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book.
     """
@@ -49,6 +51,7 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    policies: Mapping[tuple[str, str], EvidencePolicy] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
@@ -61,6 +64,7 @@ class Outcome(NamedTuple):
     book: Book | None = None
     as_of: datetime | None = None
     card: PriceCard | None = None
+    policy: EvidencePolicy | None = None
     replayed: bool = False
     applied: bool = True
     may_send: bool = False
@@ -84,3 +88,4 @@ class Decision:
     budgets: list[Budget] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
+    policies: list[EvidencePolicy] = field(default_factory=list)

@@ -15,6 +15,7 @@ from ledger.domain.canonical import digest
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Caller
 from ledger.domain.money import plain
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
 
@@ -367,5 +368,21 @@ class PutPriceCard(_Keyed):
         return self.card.card_id
 
 
+@dataclass(frozen=True, slots=True)
+class PutEvidencePolicy(_Keyed):
+    """Put a version of a provider's policy beside the earlier ones. The policy's own version is 0: it is given one."""
+
+    NAME: ClassVar[str] = "PutEvidencePolicy"
+
+    policy: EvidencePolicy
+
+    def content(self) -> dict[str, Any]:
+        return {"provider": self.policy.provider, "content": self.policy.to_document()}
+
+    @property
+    def resource(self) -> str:
+        return self.policy.provider
+
+
 HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
-Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard
+Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard | PutEvidencePolicy

@@ -7,6 +7,7 @@ from ledger.domain.commands import (
     Command,
     CreateBudget,
     GrantBudget,
+    PutEvidencePolicy,
     PutPriceCard,
     Reserve,
     Resolve,
@@ -68,6 +69,15 @@ def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] 
     if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
         return None
     return (*command.hold_key, fact_of(command.evidence.body()))
+
+
+def policy_needed(command: Command, hold: Hold | None) -> tuple[str, str] | None:
+    """The policy, keyed (tenant, provider), of which the command needs the newest version."""
+    if isinstance(command, PutEvidencePolicy):
+        return (command.caller.tenant, command.policy.provider)
+    if isinstance(command, Resolve) and hold is not None:
+        return (hold.tenant, hold.quote.provider)
+    return None
 
 
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.evidence import (
-    BUILT_IN_POLICY,
     Appraisal,
     appraise_proof,
     appraise_usage,
@@ -42,8 +41,10 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     if known is not None:
         return corroborate(work, command, hold, known)
     appraisal = _appraise(work, command, hold)
-    if appraisal.reasons:
-        return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+    # After the end even who may not settle is heard: whatever is different then, people must look at it.
+    is_heard = hold.state in TERMINAL and appraisal.kept_as is Classification.CORROBORATING
+    if appraisal.reasons and not is_heard:
+        return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold, appraisal.kept_as)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
@@ -59,17 +60,17 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     """The digest at which the very same observation resolved the hold before."""
     brought = fact_brought(command, hold)
     seen = None if brought is None else work.loaded.facts.get(brought)
-    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller):
+    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller, work.policy(hold)):
         return None
     return seen.digest
 
 
 def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
     if isinstance(command.evidence, NoCostProof):
-        return appraise_proof(hold, command.evidence, command.caller)
+        return appraise_proof(hold, command.evidence, command.caller, work.policy(hold))
     pinned = card_of(command, hold)
     card = None if pinned is None else work.loaded.cards.get(pinned)
-    return appraise_usage(hold, command.evidence, card, command.caller, work.now)
+    return appraise_usage(hold, command.evidence, card, command.caller, work.policy(hold), work.now)
 
 
 def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
@@ -94,12 +95,17 @@ def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
-def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+def _reject(
+    work: Work,
+    command: Resolve,
+    hold: Hold,
+    reasons: tuple[str, ...],
+    dispatched: bool,
+    classification: Classification = Classification.REJECTED,
+) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
-    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
     evidence_id = _keep(work, command, hold, classification, reasons, None)
     receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
@@ -264,7 +270,7 @@ def _keep(
             actor=command.caller.actor,
             adapter=evidence.adapter,
             adapter_revision=evidence.adapter_revision,
-            policy=BUILT_IN_POLICY,
+            policy=work.policy(hold).name,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=_receipt(command),

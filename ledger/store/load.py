@@ -18,13 +18,22 @@ from ledger.domain.commands import (
     Command,
     CreateBudget,
     GrantBudget,
+    PutEvidencePolicy,
     PutPriceCard,
     Reserve,
     Resolve,
     Usage,
 )
 from ledger.domain.model import Book, Classification, Grant, Hold, SeenFact
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, fact_brought, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budgets_named,
+    card_named,
+    card_of,
+    fact_brought,
+    financial_book,
+    policy_needed,
+)
 from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
@@ -37,7 +46,7 @@ CardKey: TypeAlias = tuple[str, str, int]
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card = t.hold.c, t.book.c, t.price_card.c
-_seen = t.evidence.c
+_seen, _policy = t.evidence.c, t.evidence_policy.c
 _resolves = _seen.classification == literal_column(f"'{Classification.AUTHORITATIVE.value}'", Text())
 _resolved_at = case((_resolves, _seen.digest)).label("digest")
 _a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
@@ -57,6 +66,12 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+NEWEST_POLICIES = look_up(
+    select(_policy.tenant, _policy.provider, _policy.version, cast(_policy.document, Text))
+    .order_by(_policy.version.desc())
+    .limit(ONE),
+    (_policy.tenant, _policy.provider),
+)
 # What resolved the hold before what did not, and the latest of it.
 FACTS = look_up(
     select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
@@ -67,7 +82,7 @@ FACTS = look_up(
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
-_WITHOUT_HOLD = (CreateBudget, GrantBudget, PutPriceCard)
+_WITHOUT_HOLD = (CreateBudget, GrantBudget, PutPriceCard, PutEvidencePolicy)
 
 
 def load(
@@ -104,6 +119,9 @@ def load(
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
+        policies = p.send(
+            NEWEST_POLICIES, sorted({key for c in commands if (key := policy_needed(c, holds.get(_hold_key(c))))})
+        )
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
@@ -120,6 +138,7 @@ def load(
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        policies={row[:2]: rows.policy_from(*row) for row in rows_of(policies)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
     )

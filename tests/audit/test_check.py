@@ -274,6 +274,19 @@ DAMAGE = [
     ),
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
+    ("5.8", "operation rejected of acme was classified by policy psp#7", "UPDATE evidence SET policy = 'psp#7'"),
+    (
+        "5.8",
+        "operation tokens of acme was classified by policy psp#1",
+        "UPDATE evidence SET policy = 'psp#1' WHERE operation_id = 'tokens'",
+    ),
+    ("6.1", "PutEvidencePolicy names psp#1", "DELETE FROM evidence_policy"),
+    (
+        "7.6",
+        "version 1 of the policy about psp of acme has another digest",
+        "UPDATE evidence_policy SET document = jsonb_set(document, '{rules,0,standing}', '\"ESTIMATE\"')",
+    ),
+    ("7.6", "of the policy about psp of acme cannot be read", "UPDATE evidence_policy SET document = '[]'"),
     (
         "5.7",
         "operation settled of acme has no body",

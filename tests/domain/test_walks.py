@@ -15,6 +15,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -114,7 +115,7 @@ def admissible(batch: list[Command]) -> list[Command]:
     kept = []
     for command in batch:
         names: set[object] = {command.receipt_key}
-        if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+        if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard | PutEvidencePolicy):
             names.add(command.hold_key)
         if not names & taken:
             kept.append(command)

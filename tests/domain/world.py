@@ -11,7 +11,16 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    GrantBudget,
+    PutEvidencePolicy,
+    PutPriceCard,
+    Reserve,
+    Resolve,
+)
 from ledger.domain.decide import decide
 from ledger.domain.model import (
     Book,
@@ -28,7 +37,16 @@ from ledger.domain.model import (
     SeenFact,
 )
 from ledger.domain.money import CONTEXT, fits
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, fact_brought, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budgets_named,
+    card_named,
+    card_of,
+    fact_brought,
+    financial_book,
+    policy_needed,
+)
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
@@ -67,6 +85,7 @@ class World:
         self.books: dict[tuple[str, str], Book] = {}
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
+        self.policies: dict[tuple[str, str], list[EvidencePolicy]] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
@@ -98,7 +117,7 @@ class World:
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard | PutEvidencePolicy):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -123,6 +142,11 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            policies={
+                key: self.policies[key][-1]
+                for key in (policy_needed(c, holds.get(getattr(c, "hold_key", ("", "")))) for c in commands)
+                if key in self.policies
+            },
             facts=self._facts(commands, holds),
         )
 
@@ -172,6 +196,10 @@ class World:
             assert (card.tenant, card.card_id, card.version) not in self.cards
             for version in (card.version, 0):
                 self.cards[(card.tenant, card.card_id, version)] = card
+        for policy in decision.policies:
+            versions = self.policies.setdefault((policy.tenant, policy.provider), [])
+            versions.append(policy)
+            assert [p.version for p in versions] == list(range(1, len(versions) + 1))
         for receipt in decision.receipts:
             used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
             assert self.receipts.setdefault(used, receipt) is receipt

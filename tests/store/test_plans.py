@@ -24,6 +24,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
+    "policies": (load.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }

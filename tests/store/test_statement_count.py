@@ -99,9 +99,9 @@ COSTS = {
     "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
     "dispatch": (3 + 1, 2),  # closed books; holds, receipts
     "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
-    "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
-    "again": (3 + 2, 0),  # books, facts; the key has done its work
-    "witness": (3 + 2, 2),  # books, facts; receipts, evidence
+    "settle": (3 + 2, 7),  # books, policies; the five, evidence, resolutions
+    "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
+    "witness": (3 + 3, 2),  # books, facts, policies; receipts, evidence
 }
 
 
@@ -122,6 +122,6 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, receipts, clock; new and changed holds, books, entries, postings, receipts,
+    # holds, budgets, opened books, books, receipts, policies, clock; new and changed holds, books, entries, postings, receipts,
     # evidence, resolutions
-    assert cost(database, recorder, mixed) == 6 + 8
+    assert cost(database, recorder, mixed) == 7 + 8

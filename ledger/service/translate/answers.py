@@ -32,7 +32,7 @@ _NO_ROOM = Refusal(
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES = {state: pb.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
-_KINDS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
+KIND_NUMBERS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
 _QUOTES = {kind: pb.QuoteKind.Value(f"QUOTE_KIND_{kind}") for kind in QuoteKind}
 _INCIDENTS = {name.removeprefix("INCIDENT_KIND_"): value for name, value in pb.IncidentKind.items() if value}
 
@@ -191,7 +191,7 @@ def _write_resolution(message: pb.Resolution, hold: Hold) -> None:
     assert digest is not None, "a revision has a digest"
     assert settled is not None, "a revision has an amount"
     assert resolved_at is not None, "a revision has a time"
-    message.kind = _KINDS[kind]
+    message.kind = KIND_NUMBERS[kind]
     message.revision = hold.revision
     message.digest = digest.hex()
     write_money(message.amount, settled, hold.currency)
