@@ -74,7 +74,8 @@ class Caller(NamedTuple):
 class Budget:
     """A node of the tree. `path` is the chain from the root to this budget, both included.
 
-    `limit` None is unlimited, 0 is nothing.
+    `limit` None is unlimited, 0 is nothing. `max_hold` is the most that one hold may set aside, `max_open_holds` how many may be
+    open at a time; None is no cap. A budget with `closed_at` is closed for good. `version` grows by one with each change.
     """
 
     tenant: str
@@ -84,6 +85,10 @@ class Budget:
     display_name: str
     limit: Decimal | None
     created_at: datetime
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
+    closed_at: datetime | None = None
+    version: int = 1
 
     @property
     def parent_id(self) -> str | None:
@@ -99,7 +104,8 @@ class Budget:
 class Book:
     """The balances of one budget and period, or of one stripe of the financial book, each on its normal side.
 
-    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
+    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound; `open_holds` counts the holds
+    that have the book on their path and are not terminal, those of amount 0 among them.
     authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
     stripe of the financial book has `provider` and `model`.
     """
@@ -113,6 +119,7 @@ class Book:
     model: str | None = None
     closed: bool = False
     version: int = 0
+    open_holds: int = 0
     authority: Decimal = ZERO
     available: Decimal = ZERO
     held: Decimal = ZERO
@@ -205,6 +212,21 @@ class Receipt(NamedTuple):
     recorded_at: datetime
 
 
+class RefusedCommand(NamedTuple):
+    """A refusal that claimed no key: the rest of the invocation log. `state` is the hold's, if there is one."""
+
+    tenant: str
+    refused_id: UUID
+    actor: str
+    command: str
+    key: str
+    fingerprint: bytes
+    resource: str
+    reason: str
+    state: str | None
+    recorded_at: datetime
+
+
 class Evidence(NamedTuple):
     """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
@@ -262,7 +284,7 @@ class Resolution(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """Something that people must look at. kind: RESOLUTION_CONFLICT or DOUBLE_ACCEPTANCE."""
+    """Something that people must look at. kind: one of the contract's IncidentKind."""
 
     tenant: str
     incident_id: UUID

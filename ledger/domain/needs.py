@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     CreateBudget,
-    GrantBudget,
     PutEvidencePolicy,
     PutPriceCard,
     Reserve,
     Resolve,
 )
 from ledger.domain.evidence import fact_of
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import TERMINAL
@@ -41,11 +42,24 @@ def budgets_named(command: Command) -> tuple[str, ...]:
     """The budgets whose chains the command needs."""
     if isinstance(command, Reserve):
         return command.budget_ids
-    if isinstance(command, GrantBudget):
-        return (command.budget_id,)
-    if isinstance(command, CreateBudget):
+    if isinstance(command, (CreateBudget, MoveBudget)):
         return (command.budget_id,) if command.parent_id is None else (command.budget_id, command.parent_id)
-    return ()
+    return (command.budget_id,) if isinstance(command, OnBudget) else ()
+
+
+def tree_changed(command: Command) -> str | None:
+    """The tenant whose tree gets a new path by the command: such commands of one tenant are decided one after the other."""
+    return command.caller.tenant if isinstance(command, (CreateBudget, MoveBudget)) else None
+
+
+def subtree_moved(command: Command) -> tuple[str, str] | None:
+    """The budget, keyed (tenant, budget_id), whose descendants the command moves with it."""
+    return command.budget_key if isinstance(command, MoveBudget) else None
+
+
+def budget_of(book_id: str) -> str:
+    """The budget that a book is of, by its name: no budget_id has a # in it."""
+    return book_id.rpartition("#")[0]
 
 
 def card_named(command: Command) -> tuple[str, str, int] | None:
@@ -97,8 +111,8 @@ def books_to_lock(
         return tuple(
             (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
         )
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = budgets.get((tenant, command.budget_id))
+    if isinstance(command, OnBudget):
+        budget = budgets.get(command.budget_key)
         return () if budget is None else ((tenant, budget.book_id),)
     if hold is None or isinstance(command, BeginDispatch):
         return ()

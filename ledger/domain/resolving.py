@@ -190,6 +190,7 @@ def _settle(
         operation_id=hold.operation_id,
         effective_at=command.evidence.observed_at,
     )
+    work.journal.count(hold, -1)
     work.decision.resolutions.append(
         Resolution(
             tenant=hold.tenant,

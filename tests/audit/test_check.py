@@ -193,6 +193,11 @@ DAMAGE = [
     ("3.2", "UNKNOWN 4, its holds come to 0", "UPDATE hold SET state = 'DISPATCHING' WHERE operation_id = 'unknown'"),
     ("3.2", "is on the path of a hold, and is not there", "DELETE FROM book WHERE book_id = 'team#0'"),
     (
+        "3.5",
+        "book org#0 of acme counts 9 open holds, and has",
+        "UPDATE book SET open_holds = 9 WHERE book_id = 'org#0'",
+    ),
+    (
         "3.3",
         "operation dispatching of acme moved",
         "UPDATE entry SET operation_id = 'reserved' WHERE operation_id = 'dispatching'",

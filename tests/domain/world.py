@@ -11,17 +11,9 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    CreateBudget,
-    GrantBudget,
-    PutEvidencePolicy,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, PutEvidencePolicy, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
     Book,
     Budget,
@@ -33,18 +25,21 @@ from ledger.domain.model import (
     Incident,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
     SeenFact,
 )
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
     books_to_lock,
+    budget_of,
     budgets_named,
     card_named,
     card_of,
     fact_brought,
     financial_book,
     policy_needed,
+    subtree_moved,
 )
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
@@ -87,6 +82,7 @@ class World:
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
         self.policies: dict[tuple[str, str], list[EvidencePolicy]] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
@@ -115,9 +111,12 @@ class World:
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard | PutEvidencePolicy):
+            if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -128,7 +127,8 @@ class World:
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
             if isinstance(command, BeginDispatch) and hold is not None:
-                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+                levels = [(hold.tenant, budget_of(book)) for book in hold.books]
+                closed |= {level for level in levels if self.budgets[level].closed_at is not None}
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -136,7 +136,7 @@ class World:
             stripe=STRIPE,
             holds=holds,
             books=books,
-            closed_books=frozenset(closed),
+            closed_budgets=frozenset(closed),
             budgets=budgets,
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
@@ -185,11 +185,12 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
+        self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
-        for budget in decision.budgets:
-            assert (budget.tenant, budget.budget_id) not in self.budgets
-            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for key, budget in decision.budgets.items():
+            assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
+            self.budgets[key] = stored(budget)
         for grant in decision.grants:
             assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
         for card in decision.cards:

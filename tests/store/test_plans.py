@@ -19,7 +19,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "holds": (load.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
     "budgets": (load.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
     "books": (load.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
-    "closed books": (load.CLOSED_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "closed budgets": (load.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
     "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
@@ -33,6 +33,7 @@ FILTERED = {"facts": ("fact",)}
 KINDS = {"version": "bigint[]", "fact": "bytea[]"}
 WRITES: dict[str, tuple[Statement, list[Any]]] = {
     "change holds": (save.CHANGED_HOLDS, [save._hold_change(s.hold(f"op-{i}", version=2)) for i in range(500)]),
+    "change budgets": (save.CHANGED_BUDGETS, [save._budget_change(s.budget(f"team-{i}")) for i in range(500)]),
     "change books": (save.CHANGED_BOOKS, [save._book_change(s.book(f"team-{i}", version=9)) for i in range(500)]),
 }
 SIZES = (0, 100, 100_000)
@@ -45,9 +46,10 @@ INSERT INTO evidence SELECT '{t}', 'op-' || i, gen_random_uuid(), 1, 'USAGE', 'A
 INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
     now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, false, false, NULL, 0, NULL, NULL, NULL, NULL, 1
     FROM generate_series(1, {n}) i;
-INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0
+INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0
     FROM generate_series(1, {n}) i;
-INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now() FROM generate_series(1, {n}) i;
+INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1
+    FROM generate_series(1, {n}) i;
 INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
     FROM generate_series(1, {n}) i;
 """
@@ -114,6 +116,21 @@ def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], 
     plan = plan_of(sql, f"EXECUTE look_up ({', '.join(f'NULL::{kind}' for kind in kinds)})")
     sql.execute(b"DEALLOCATE look_up")
     assert looked_up_by(plan, by_index(name)), scans(plan)
+
+
+def test_whether_a_budget_changed_is_asked_of_its_row_alone(sql: psycopg.Connection[Any]) -> None:
+    keys = [(T, f"team-{i}", 1) for i in range(500)]
+    plan = plan_of(sql, load.CHANGED_BUDGETS.sql, load.CHANGED_BUDGETS.bind(keys))
+    assert looked_up_by(plan, ("tenant", "budget_id")), scans(plan)
+
+
+def test_a_subtree_is_found_level_by_level(sql: psycopg.Connection[Any]) -> None:
+    plan = plan_of(sql, load.SUBTREES.sql, load.SUBTREES.bind([(T, "team-1")]))
+    top, children = sorted(n.get("Index Cond", "") for n in plan if n.get("Relation Name") == "budget")
+    assert "(tenant = " in top
+    assert "(budget_id = " in top
+    assert "(tenant = " in children
+    assert "(path[(cardinality(path) - 1)] = " in children
 
 
 @pytest.mark.parametrize("name", WRITES)

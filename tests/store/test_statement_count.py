@@ -96,8 +96,11 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
-    "dispatch": (3 + 1, 2),  # closed books; holds, receipts
+    "reserve": (
+        3 + 4,
+        5,
+    ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
+    "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
     "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
     "settle": (3 + 2, 7),  # books, policies; the five, evidence, resolutions
     "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
@@ -122,6 +125,6 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, receipts, policies, clock; new and changed holds, books, entries, postings, receipts,
-    # evidence, resolutions
-    assert cost(database, recorder, mixed) == 7 + 8
+    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, clock; new and changed holds, books,
+    # entries, postings, receipts, evidence, resolutions
+    assert cost(database, recorder, mixed) == 8 + 8

@@ -86,6 +86,18 @@ HOLDS = (
         """,
     ),
     Law(
+        "3.5",
+        "The open holds of a book are counted: those that have it on their path and are not terminal.",
+        """
+        SELECT CASE WHEN b.open_holds <> coalesce(h.number, 0) THEN format('book %s of %s counts %s open holds, and has %s',
+            book_id, tenant, b.open_holds, coalesce(h.number, 0)) END
+        FROM book b LEFT JOIN (
+            SELECT tenant, level AS book_id, count(*) AS number FROM hold, unnest(books) AS level
+            WHERE state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN') GROUP BY 1, 2
+        ) h USING (tenant, book_id)
+        """,
+    ),
+    Law(
         "4.1",
         "A hold that was ever dispatched is not RELEASED, and one beyond RESERVED has an attempt.",
         """

@@ -10,13 +10,16 @@ from ledger.store.read.evidence import get_policy, list_evidence
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
+from ledger.store.read.writes import Invocation, Written, list_invocations, written
 
 __all__ = [
     "Balance",
     "BudgetState",
+    "Invocation",
     "JournalEntry",
     "Key",
     "Page",
+    "Written",
     "balance",
     "due",
     "get_budget",
@@ -29,5 +32,7 @@ __all__ = [
     "list_evidence",
     "list_holds",
     "list_incidents",
+    "list_invocations",
     "list_postings",
+    "written",
 ]
