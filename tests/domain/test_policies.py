@@ -191,3 +191,18 @@ def test_the_built_in_policy(evidence: str, gateway: str, finance: str) -> None:
     assert BUILT_IN.standing(evidence, Role.GATEWAY) == gateway
     assert BUILT_IN.standing(evidence, Role.FINANCE) == finance
     assert BUILT_IN.name == "#built-in/1"
+
+
+def test_a_correction_goes_by_the_policy_too() -> None:
+    world = run(
+        HOLDS
+        + """
+    charge op1 5 -> ok
+    adm: policy acme fin:STATEMENT fin:WEBHOOK~ -> ok
+    fin: correct op1 charge 4 source=WEBHOOK -> EVIDENCE_REJECTED classification=CORROBORATING
+    fin: correct op1 charge 4 source=OPERATOR -> EVIDENCE_REJECTED classification=REJECTED
+    fin: correct op1 charge 4 source=STATEMENT -> ok
+    balance org spent=4
+    """
+    )
+    assert [e.policy for e in world.evidence] == ["#built-in/1", "acme#1", "acme#1", "acme#1"]
