@@ -232,7 +232,7 @@ HOLDS = (
         """,
     ),
     Law(
-        "5.8",
+        "5.11",
         "Evidence names the revision of the policy that classified it: a version that is there, of its hold's provider.",
         """
         SELECT CASE WHEN v.policy NOT LIKE '#%' AND (p.provider IS NULL OR p.provider IS DISTINCT FROM h.quote->>'provider')
