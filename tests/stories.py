@@ -93,9 +93,8 @@ class Ledger:
         return self.one(PutPriceCard(self.caller(Role.FINANCE), self.key(), card))
 
     def policy(self) -> Outcome:
-        """What both may say of provider psp: what the built-in policy says of its records and of proofs."""
-        rules = tuple(rule for rule in BUILT_IN.rules if rule.evidence in ("PROVIDER_RECORD", "NEVER_SENT"))
-        policy = EvidencePolicy(self.tenant, "psp", 0, rules)
+        """About provider psp: what the built-in policy says, as the tenant's own."""
+        policy = EvidencePolicy(self.tenant, "psp", 0, BUILT_IN.rules)
         return self.one(PutEvidencePolicy(self.caller(Role.FINANCE), self.key(), policy))
 
     def reserve(

@@ -288,7 +288,11 @@ DAMAGE = [
     ),
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
-    ("5.11", "operation rejected of acme was classified by policy psp#7", "UPDATE evidence SET policy = 'psp#7'"),
+    (
+        "5.11",
+        "operation rejected of acme was classified by policy psp#7",
+        "UPDATE evidence SET policy = 'psp#7' WHERE operation_id = 'rejected'",
+    ),
     (
         "5.11",
         "operation tokens of acme was classified by policy psp#1",
