@@ -181,7 +181,7 @@ def _wrong_with(hold: Hold, proof: NoCostProof, caller: Caller, policy: Evidence
         reasons.append(
             f"{proof.kind} is ruled out by the usage that was reported; usage of zero is what can still free the hold"
         )
-    if not trusted and hold.state is not HoldState.OUTCOME_UNKNOWN and proof.nonce_hash != hold.nonce_hash:
+    if not trusted and hold.state is not HoldState.OUTCOME_UNKNOWN and proof.nonce_hash != hold.owner:
         reasons.append(
             f"{proof.kind} needs the nonce of the attempt: file it from the process that was given the permission to send,"
             " or through finance"
@@ -198,7 +198,7 @@ def is_witness(hold: Hold, evidence: Usage | NoCostProof, first: str, caller: Ca
     """
     if isinstance(evidence, Usage):
         return evidence.source == first or policy.standing(evidence.source, caller.role) in _HEARD
-    return evidence.kind == STATUS_PROOF or caller.role is Role.FINANCE or evidence.nonce_hash == hold.nonce_hash
+    return evidence.kind == STATUS_PROOF or caller.role is Role.FINANCE or evidence.nonce_hash == hold.owner
 
 
 def fact_of(body: Mapping[str, Any]) -> bytes:

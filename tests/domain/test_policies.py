@@ -206,3 +206,22 @@ def test_a_correction_goes_by_the_policy_too() -> None:
     """
     )
     assert [e.policy for e in world.evidence] == ["#built-in/1", "acme#1", "acme#1", "acme#1"]
+
+
+def test_a_record_that_nothing_was_sent_settles_only_if_the_policy_believes_gateways_about_it() -> None:
+    world = run(
+        HOLDS
+        + """
+    failed op1 nonce=n1 cause=DNS_FAILURE -> ok
+    failed op2 nonce=n2 cause=DNS_FAILURE -> ok
+    adm: policy acme fin:NEVER_SENT gw:NEVER_SENT~ -> ok
+    after 15m
+    sys: lapse op1 -> ok
+    hold op1 OUTCOME_UNKNOWN
+    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> ok
+    adm: policy acme gw:NEVER_SENT -> ok
+    sys: lapse op2 -> ok
+    hold op2 SETTLED settled=0
+    """
+    )
+    assert [e.policy for e in world.evidence] == ["acme#1", "acme#2"]
