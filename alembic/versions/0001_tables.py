@@ -184,6 +184,24 @@ STATEMENTS = (
     )
     """,
     """
+    CREATE TABLE parked (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        evidence_id uuid NOT NULL,
+        identity bytea NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        role text COLLATE "C" NOT NULL,
+        attempt integer NOT NULL,
+        report jsonb NOT NULL,
+        parked_at timestamptz NOT NULL,
+        CONSTRAINT parked_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
+        CONSTRAINT parked_role_may_report CHECK (role IN ('gateway', 'finance'))
+    )
+    """,
+    "CREATE UNIQUE INDEX parked_once ON parked (tenant, operation_id, identity)",
+    """
     CREATE TABLE resolution (
         tenant text COLLATE "C" NOT NULL,
         operation_id text COLLATE "C" NOT NULL,

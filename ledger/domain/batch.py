@@ -15,9 +15,11 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Parked,
     Posting,
     Receipt,
     Resolution,
+    Sign,
 )
 from ledger.domain.refusals import Refusal
 
@@ -33,7 +35,9 @@ class Loaded:
     `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
     closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
-    `stripe` chooses the stripe of the financial book.
+    `stripe` chooses the stripe of the financial book. `signs` are those of operations that are about to be reserved, sent,
+    freed or reported without a hold; `parked` is the evidence that is to be filed, locked; `waiting` is how much evidence is
+    parked of each tenant that parks.
     """
 
     now: datetime
@@ -47,10 +51,16 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    signs: Mapping[tuple[str, str], tuple[Sign, ...]] = field(default_factory=dict)
+    parked: Mapping[tuple[str, str, UUID], Parked] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
+
+    `parked`: there is no hold yet, and the evidence is kept for it.
+    """
 
     refusal: Refusal | None = None
     hold: Hold | None = None
@@ -63,11 +73,15 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    parked: bool = False
 
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards."""
+    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards.
+
+    `unparked` are the keys of what waits no longer.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
@@ -81,3 +95,5 @@ class Decision:
     budgets: list[Budget] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
+    parked: list[Parked] = field(default_factory=list)
+    unparked: list[tuple[str, str, UUID]] = field(default_factory=list)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeAlias
+from uuid import UUID
 
 from ledger.domain.canonical import digest
 from ledger.domain.cards import PriceCard
@@ -263,6 +264,23 @@ class Resolve(_OnHold):
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileParked(Resolve):
+    """The service's own: file parked evidence in the name of who brought it, or open a case if its hold did not come in time.
+
+    `evidence_id` is that of the parked evidence, `patience` how long it waits for a hold.
+    """
+
+    NAME: ClassVar[str] = "FileParked"
+
+    evidence_id: UUID
+    patience: timedelta
+
+    @property
+    def parked_key(self) -> tuple[str, str, UUID]:
+        return (self.caller.tenant, self.operation_id, self.evidence_id)
+
+
 @dataclass(frozen=True, slots=True)
 class CreateBudget(_Keyed):
     """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
@@ -329,5 +347,5 @@ class PutPriceCard(_Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
+HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | FileParked | Lapse
 Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard

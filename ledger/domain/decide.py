@@ -18,6 +18,7 @@ from ledger.domain.commands import (
     BeginDispatch,
     Command,
     CreateBudget,
+    FileParked,
     GrantBudget,
     Lapse,
     MarkOutcomeUnknown,
@@ -29,8 +30,8 @@ from ledger.domain.commands import (
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
 from ledger.domain.model import Receipt
 from ledger.domain.money import CONTEXT
+from ledger.domain.parking import file_parked, parked_before, report
 from ledger.domain.refusals import Reason, Refusal
-from ledger.domain.resolving import resolve
 from ledger.domain.work import Work, refuse
 
 OK = "OK"
@@ -40,7 +41,8 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     BeginDispatch: begin_dispatch,
     MarkOutcomeUnknown: mark_outcome_unknown,
     Release: release,
-    Resolve: resolve,
+    Resolve: report,
+    FileParked: file_parked,
     Lapse: lapse,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
@@ -49,6 +51,8 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
 _ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget)
+# The service's own commands come again and again; a key is claimed by what they do to a hold.
+_OWN = (Lapse, FileParked)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
@@ -76,7 +80,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
-    return outcome.applied or not isinstance(command, Lapse)
+    return not isinstance(command, _OWN) or (outcome.hold is not None and (outcome.applied or outcome.replayed))
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
@@ -130,6 +134,8 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
         book = work.journal.book(budget.tenant, budget.book_id).closed()
         return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
     hold = work.loaded.holds.get(command.hold_key)
+    if hold is None and isinstance(command, Resolve) and receipt.state is None:
+        return parked_before(work, command)
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None

@@ -13,6 +13,7 @@ from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import path_of
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.signs import shown, signs_of, waiting_for
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
 
@@ -118,10 +119,17 @@ def _cannot_take(book: OpenBook, quoted: Quote) -> Outcome | None:
 
 def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) -> Outcome:
     caller, now, dispatch = command.caller, work.now, command.dispatch
+    signs = signs_of(work, command.hold_key)
+    attempt: dict[str, Any] = {}
+    if signs:
+        # The call was made before its hold was there: nobody is told to make it again.
+        attempt, dispatch = _inferred(0, 0, now) | shown(signs), None
+    elif dispatch is not None:
+        attempt = _attempt(1, 1, caller.actor, dispatch, now)
     hold = Hold(
         tenant=caller.tenant,
         operation_id=command.operation_id,
-        state=HoldState.RESERVED if dispatch is None else HoldState.DISPATCHING,
+        state=HoldState.DISPATCHING if attempt else HoldState.RESERVED,
         currency=quoted.currency,
         amount=quoted.amount,
         quote=quoted,
@@ -135,7 +143,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         updated_at=now,
         exclusive_key=command.exclusive_key,
         request_group=command.request_group,
-        **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
+        **attempt,
     )
     work.decision.holds[command.hold_key] = hold
     taken, held = hold.amount, -hold.amount
@@ -163,6 +171,10 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
     if hold.state is not HoldState.RESERVED:
         # Not an error: the caller learns the state, and that it must not send.
         return Outcome(hold=hold, applied=False, may_send=may_send(hold, command.dispatch, work.now))
+    signs = waiting_for(work, hold)
+    if signs:
+        inferred = infer_attempt(work, hold) | shown(signs)
+        return Outcome(hold=work.change(hold, state=HoldState.DISPATCHING, **inferred))
     closed = next((book for book in hold.books if (hold.tenant, book) in work.loaded.closed_books), None)
     if closed is not None:
         return refuse(Reason.BUDGET_CLOSED, f"Book {closed!r} of the hold's path is closed.", book_id=closed)
@@ -197,15 +209,24 @@ def release(work: Work, command: Release) -> Outcome:
         return Outcome(hold=hold, replayed=True, applied=False)
     if hold.state is not HoldState.RESERVED:
         return wrong_state(hold, "was dispatched: only evidence (final usage, or a proof of no cost) frees its money")
+    if waiting_for(work, hold):
+        return wrong_state(
+            hold, "was evidently dispatched: evidence of the call came before the hold, and is being filed"
+        )
     # From here it succeeds.
     return Outcome(hold=_become_released(work, hold, command.caller.actor))
 
 
 def lapse(work: Work, command: Lapse) -> Outcome:
-    """What time does: a reservation that ran out is released, an attempt whose lease ran out is unknown. Else nothing."""
+    """What time does: a reservation that ran out is released, an attempt whose lease ran out is unknown. Else nothing.
+
+    Evidence that waits for the hold is filed first.
+    """
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         return no_hold(command)
+    if waiting_for(work, hold):
+        return Outcome(hold=hold, applied=False)
     if hold.state is HoldState.RESERVED and hold.expire_at <= work.now:
         return Outcome(hold=_become_released(work, hold, command.caller.actor))
     if hold.state is HoldState.DISPATCHING and hold.lease_expires_at is not None and hold.lease_expires_at <= work.now:
@@ -228,12 +249,16 @@ def facts(hold: Hold) -> dict[str, str]:
 
 def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
     """The attempt that evidence shows to have been made although no dispatch was recorded. Nobody may send on it."""
+    return _inferred(hold.attempt, hold.generation, work.now)
+
+
+def _inferred(attempt: int, generation: int, now: datetime) -> dict[str, Any]:
     return {
-        "attempt": hold.attempt + 1,
-        "generation": hold.generation + 1,
+        "attempt": attempt + 1,
+        "generation": generation + 1,
         "inferred": True,
-        "dispatched_at": work.now,
-        "lease_expires_at": work.now,
+        "dispatched_at": now,
+        "lease_expires_at": now,
     }
 
 

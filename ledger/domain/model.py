@@ -194,7 +194,8 @@ class Receipt(NamedTuple):
 class Evidence(NamedTuple):
     """An observation with its provenance. Kept whether it was accepted or not; `reasons` says why not.
 
-    status: ACCEPTED, REJECTED, CORROBORATING (the same facts again), CONFLICTING (other facts after the end).
+    status: ACCEPTED, REJECTED, CORROBORATING (the same facts again), CONFLICTING (other facts after the end), PARKED (there
+    was no hold yet).
     """
 
     tenant: str
@@ -233,8 +234,42 @@ class Resolution(NamedTuple):
     recorded_at: datetime
 
 
+class Parked(NamedTuple):
+    """Evidence that waits for its hold: what it takes to file its report again. A place in a queue, not a record.
+
+    `report` is read by `ledger.domain.reports`, which also gives its `identity`: the same for the same report from the same
+    caller. `role` and `actor` are the caller's.
+    """
+
+    tenant: str
+    operation_id: str
+    evidence_id: UUID
+    identity: bytes
+    kind: ResolutionKind
+    source: str
+    actor: str
+    role: Role
+    attempt: int
+    report: Mapping[str, Any]
+    parked_at: datetime
+
+
+class Sign(NamedTuple):
+    """A sign that the call of an operation was made, from before there was a hold: `at` the latest.
+
+    Either it still waits, by its `identity`, or it waited in vain and is a case, by its `incident_id`.
+    """
+
+    tenant: str
+    operation_id: str
+    identity: bytes | None
+    incident_id: UUID | None
+    kind: str
+    at: datetime
+
+
 class Incident(NamedTuple):
-    """Something that people must look at. kind: RESOLUTION_CONFLICT or DOUBLE_ACCEPTANCE."""
+    """Something that people must look at. kind: RESOLUTION_CONFLICT, DOUBLE_ACCEPTANCE or ORPHAN_EVIDENCE."""
 
     tenant: str
     incident_id: UUID

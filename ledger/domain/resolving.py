@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
-from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
 from ledger.domain.holds import facts, infer_attempt, wrong_state
+from ledger.domain.incidents import open_case
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import EntryKind, Evidence, Hold, Resolution, Role
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, financial_book
 from ledger.domain.refusals import Reason
@@ -210,30 +210,45 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
 def _keep(
     work: Work, command: Resolve, hold: Hold, status: str, reasons: tuple[str, ...], digest: bytes | None
 ) -> UUID:
-    """Adds the observation to the evidence, whatever became of it."""
+    """Adds the observation about a hold to the evidence, whatever became of it."""
+    return record(work, command, hold.attempt or 1, status, reasons, digest)
+
+
+def record(
+    work: Work, command: Resolve, attempt: int, status: str, reasons: tuple[str, ...], digest: bytes | None
+) -> UUID:
+    """Adds the observation to the evidence. `attempt` is the one that it is about if it does not say."""
     evidence = command.evidence
-    body: dict[str, Any] = evidence.content()
-    kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
         Evidence(
-            tenant=hold.tenant,
-            operation_id=hold.operation_id,
+            tenant=command.caller.tenant,
+            operation_id=command.operation_id,
             evidence_id=evidence_id,
-            attempt=command.attempt or hold.attempt or 1,
-            kind=kind,
+            attempt=command.attempt or attempt,
+            kind=kind_of(evidence),
             status=status,
             reasons=reasons,
-            source=evidence.source if isinstance(evidence, Usage) else evidence.kind,
+            source=source_of(evidence),
             actor=command.caller.actor,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=_receipt(command),
             digest=digest,
-            body=body,
+            body=evidence.content(),
         )
     )
     return evidence_id
+
+
+def kind_of(evidence: Usage | NoCostProof) -> ResolutionKind:
+    """What evidence resolves a hold to, if it does."""
+    return ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
+
+
+def source_of(evidence: Usage | NoCostProof) -> str:
+    """Where usage comes from; of a proof, its kind."""
+    return evidence.source if isinstance(evidence, Usage) else evidence.kind
 
 
 def _receipt(command: Resolve) -> str | None:
@@ -241,8 +256,4 @@ def _receipt(command: Resolve) -> str | None:
 
 
 def _incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
-    """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
-    named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
-    incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])
-    work.decision.incidents.append(Incident(hold.tenant, incident_id, kind, hold.operation_id, work.now, detail))
-    return incident_id
+    return open_case(work, hold.tenant, hold.operation_id, kind, fact, detail)

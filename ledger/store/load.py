@@ -9,7 +9,7 @@ from datetime import UTC
 from typing import TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, cast, select
+from sqlalchemy import Connection, Integer, LargeBinary, Text, Uuid, cast, literal_column, select
 
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
@@ -17,20 +17,23 @@ from ledger.domain.commands import (
     BeginDispatch,
     Command,
     CreateBudget,
+    FileParked,
     GrantBudget,
     PutPriceCard,
     Reserve,
     Resolve,
     Usage,
 )
-from ledger.domain.model import Book, Grant, Hold
+from ledger.domain.model import Book, Grant, Hold, Sign
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.parking import MOST_PARKED
+from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.database import Memory, memory_of
 from ledger.store.pipeline import StaleRow, pipeline, rows_of
-from ledger.store.statements import ONE, chains, columns_of, look_up, open_missing, statement
+from ledger.store.statements import ONE, chains, columns_of, count_up_to, look_up, look_up_each, open_missing, statement
 
 Key: TypeAlias = tuple[str, str]
 CardKey: TypeAlias = tuple[str, str, int]
@@ -54,6 +57,25 @@ CLOSED_BOOKS = look_up(
 )
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+_parked, _incident = t.parked.c, t.incident.c
+# More than can be: what waits for one operation is bounded, and with it the cases.
+MOST_SIGNS = literal_column("100", Integer())
+# As of one instant: what waits no longer is a case by then, or its hold is there.
+SIGNS = look_up_each(
+    (
+        select(
+            _parked.tenant, _parked.operation_id, _parked.identity, literal_column("NULL", Uuid()).label("incident_id"),
+            _parked.kind, _parked.parked_at,
+        ).limit(MOST_SIGNS),
+        select(
+            _incident.tenant, _incident.operation_id, literal_column("NULL", LargeBinary()).label("identity"),
+            _incident.incident_id, literal_column("detail ->> 'kind'", Text()).label("kind"), _incident.opened_at,
+        ).where(_incident.kind == literal_column(f"'{ORPHAN}'", Text())).limit(MOST_SIGNS),
+    ),
+    ((_parked.tenant, _parked.operation_id), (_incident.tenant, _incident.operation_id)),
+)  # fmt: skip
+PARKED = look_up(columns_of(t.parked).with_for_update(), list(t.parked.primary_key.columns))
+WAITING = count_up_to(_parked.tenant, MOST_PARKED)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
@@ -80,6 +102,7 @@ def load(
     to_lock = sorted(budget_books | financial.keys())
     to_open = [financial[key] for key in sorted(financial.keys() - memory.books)]
     cards = _cards_needed(commands, holds)
+    asked = [c for c in commands if not isinstance(c, _WITHOUT_HOLD) and signs_matter(c, holds.get(c.hold_key))]
     # Taken now: another lane may make the memory forget in between.
     known = {key: card for key in cards if (card := memory.cards.get(key)) is not None}
     with pipeline(connection) as p:
@@ -93,6 +116,9 @@ def load(
         closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        signs = p.send(SIGNS, [c.hold_key for c in asked])
+        waiting = p.send(WAITING, sorted({(c.caller.tenant,) for c in asked if isinstance(c, Resolve)}))
+        parked = p.send(PARKED, sorted(c.parked_key for c in commands if isinstance(c, FileParked)))
         clock = p.run(CLOCK)
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
@@ -110,8 +136,19 @@ def load(
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+        signs=_by_operation(map(Sign._make, rows_of(signs))),
+        parked={(p.tenant, p.operation_id, p.evidence_id): p for p in map(rows.parked_from, rows_of(parked))},
+        waiting=dict(rows_of(waiting)),
     )
     return loaded, transaction_id
+
+
+def _by_operation(signs: Iterable[Sign]) -> dict[Key, tuple[Sign, ...]]:
+    found: dict[Key, tuple[Sign, ...]] = {}
+    for sign in signs:
+        key = (sign.tenant, sign.operation_id)
+        found[key] = (*found.get(key, ()), sign)
+    return found
 
 
 def _hold_key(command: Command) -> Key:

@@ -10,6 +10,7 @@ TRIGGERS = {
     "posting": ("entry_balances", "posting_append_only"),
     "entry": ("entry_append_only",),
     "evidence": ("evidence_append_only",),
+    "parked": ("parked_as_it_was",),
     "receipt": ("receipt_append_only",),
     "resolution": ("resolution_append_only",),
     "incident": ("incident_append_only",),
