@@ -28,8 +28,10 @@ from ledger.domain.commands import (
 from ledger.domain.decide import decide
 from ledger.domain.model import Caller, Role
 from ledger.domain.quotes import QuoteKind, QuoteSpec
+from ledger.domain.reports import filing
 from ledger.store.database import Database
 from ledger.store.load import load
+from ledger.store.read import waited
 from ledger.store.save import save
 
 ZERO = Decimal(0)
@@ -176,6 +178,26 @@ class Ledger:
     def no_cost(self, operation: str) -> Outcome:
         proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED", nonce="nonce-" + operation)
         return self.one(Resolve(self.caller(), self.key(), operation, proof))
+
+    def file(self, patience: timedelta = timedelta(hours=24)) -> None:
+        """What the worker does with what waits."""
+        with self.database.read() as connection:
+            ready = waited(connection, patience, 100).ready
+        for parked in ready:
+            self.one(filing(parked, patience))
+
+
+def tell_of_parking(ledger: Ledger) -> None:
+    """Evidence that came before its hold: filed, refused, a case, and waiting still. There is a budget 'key'."""
+    ledger.stripe = 0
+    ledger.charge("orphan", "1")
+    ledger.file(timedelta())
+    for operation in ("filed", "misfit"):
+        ledger.charge(operation, "2")
+    ledger.reserve("filed", "2", "key", dispatch=True)
+    ledger.reserve("misfit", "0", "key")
+    ledger.file()
+    ledger.charge("waiting", "1")
 
 
 def tell_everything(ledger: Ledger) -> None:

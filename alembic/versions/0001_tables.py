@@ -171,16 +171,22 @@ STATEMENTS = (
         evidence_id uuid NOT NULL,
         attempt integer NOT NULL,
         kind text COLLATE "C" NOT NULL,
-        status text COLLATE "C" NOT NULL,
+        classification text COLLATE "C" NOT NULL,
         reasons text[] COLLATE "C" NOT NULL,
         source text COLLATE "C" NOT NULL,
         actor text COLLATE "C" NOT NULL,
+        adapter text COLLATE "C" NOT NULL,
+        adapter_revision text COLLATE "C" NOT NULL,
+        policy text COLLATE "C" NOT NULL,
         observed_at timestamptz,
         received_at timestamptz NOT NULL,
         provider_receipt text COLLATE "C",
         digest bytea,
+        fact bytea NOT NULL,
         body jsonb NOT NULL,
-        CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id)
+        CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
+        CONSTRAINT evidence_classification_is_known
+            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED'))
     )
     """,
     """

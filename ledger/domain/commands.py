@@ -171,8 +171,9 @@ class Lapse(_OnHold):
 class Usage:
     """Usage as observed, in disjoint buckets, with its provenance.
 
-    `document` is the usage object as the provider sent it, if it did; `defects` says what kept it from being read in full
-    (a billable field that is absent, a negative bucket); `charged` is the amount, for a FIXED quote.
+    `model` and `service_tier` are as the caller stated them, '' if it did not. `document` is the usage object as the provider
+    sent it, if it did. Then `buckets`, `read_model` and `read_tier` are what was read from it, and `defects` says what kept it
+    from being read in full (a billable field that is absent, a negative bucket). `charged` is the amount, for a FIXED quote.
     """
 
     source: str
@@ -190,26 +191,61 @@ class Usage:
     provider_receipt: str | None = None
     response_id: str = ""
     observed_at: datetime | None = None
+    read_model: str = ""
+    read_tier: str = ""
+
+    @property
+    def served_model(self) -> str:
+        return self.model or self.read_model
+
+    @property
+    def served_tier(self) -> str:
+        return self.service_tier or self.read_tier
 
     def content(self) -> dict[str, Any]:
-        """The observation as JSON; numbers as strings. When it was seen is not part of it."""
+        """What the caller said, as JSON; numbers as strings.
+
+        Nothing that was read from a document is part of it: a later release may read more, and a repeat is a repeat. Nor is
+        when it was seen, and by which release of whose adapter.
+        """
         content: dict[str, Any] = {
             "source": self.source,
             "provider": self.provider,
             "model": self.model,
             "tier": self.service_tier,
-            "adapter": self.adapter,
-            "adapter_revision": self.adapter_revision,
-            "buckets": {bucket: str(quantity) for bucket, quantity in self.buckets},
         }
-        if self.charged is not None:
-            content["charged"] = [plain(self.charged), self.charged_currency]
         if self.document:
             content["document"] = self.document
             content["flavor"] = self.flavor
+        elif self.charged is None:
+            content["buckets"] = self._quantities()
+        if self.charged is not None:
+            content["charged"] = [plain(self.charged), self.charged_currency]
         if self.response_id:
             content["response_id"] = self.response_id
         return content
+
+    def body(self) -> dict[str, Any]:
+        """The observation as it is kept: with what was read, so that anyone can price it again."""
+        body: dict[str, Any] = {
+            "provider": self.provider,
+            "model": self.served_model,
+            "tier": self.served_tier,
+        }
+        if self.charged is None:
+            body["buckets"] = self._quantities()
+        else:
+            body["charged"] = [plain(self.charged), self.charged_currency]
+        if self.document:
+            body["document"] = self.document
+            body["flavor"] = self.flavor
+            body["stated"] = [self.model, self.service_tier]
+        if self.response_id:
+            body["response_id"] = self.response_id
+        return body
+
+    def _quantities(self) -> dict[str, str]:
+        return {bucket: str(quantity) for bucket, quantity in self.buckets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +270,16 @@ class NoCostProof:
         return _hash(self.nonce)
 
     def content(self) -> dict[str, Any]:
+        """What the caller said, as JSON, which is also what is kept."""
         return {
             "kind": self.kind,
             "cause": self.cause,
             "status": str(self.provider_status),
             "request_id": self.provider_request_id,
-            "adapter": self.adapter,
-            "adapter_revision": self.adapter_revision,
         }
+
+    def body(self) -> dict[str, Any]:
+        return self.content()
 
 
 @dataclass(frozen=True, slots=True)

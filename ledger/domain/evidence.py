@@ -29,6 +29,9 @@ AUTHORITATIVE: Mapping[str, frozenset[Role]] = {
     "GATEWAY_ESTIMATE": frozenset(),
 }
 
+# The revision of the rules above and below that classify what no policy of the tenant speaks of. No provider is named so.
+BUILT_IN_POLICY = "#built-in/1"
+
 # Statuses by which a provider says that it did not begin: bad request, authentication, payment, permission, not found, too
 # large, unprocessable, too many. A 5xx says nothing of the kind.
 REJECTING_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 415, 422, 429})
@@ -61,7 +64,7 @@ def appraise_usage(
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
     claims = _not_authoritative(usage, caller)
-    tier = priced_tier(quote, usage.service_tier)
+    tier = priced_tier(quote, usage.served_tier)
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
     else:
@@ -87,8 +90,8 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     if quote.provider and usage.provider != quote.provider:
         reasons.append(f"provider is {usage.provider or 'not given'}, quoted was {quote.provider}")
     serves = card.serves if card is not None else quote.model.__eq__
-    if quote.model and usage.model and not serves(usage.model):
-        reasons.append(f"served model {usage.model} is not {quote.model} or one of its aliases")
+    if quote.model and usage.served_model and not serves(usage.served_model):
+        reasons.append(f"served model {usage.served_model} is not {quote.model} or one of its aliases")
     return tuple(reasons)
 
 
@@ -168,6 +171,24 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
     return Appraisal(
         ResolutionKind.NO_COST, tuple(reasons), about_this_hold=False, service_tier=hold.quote.service_tier
     )
+
+
+def fact_of(body: Mapping[str, Any]) -> bytes:
+    """The identity of what was observed: equal for the same observation, whoever saw it, when, and whatever is read from it.
+
+    `body` is the observation as it is kept. Of a provider's document it is the document and what the caller said beside it,
+    never what a library made of it.
+    """
+    named: tuple[str, ...]
+    if "kind" in body:
+        named = ("kind", "cause", "status", "request_id")
+    elif "charged" in body:
+        named = ("provider", "model", "charged")
+    elif "document" in body:
+        named = ("provider", "stated", "flavor", "document")
+    else:
+        named = ("provider", "model", "tier", "buckets")
+    return digest("fact", 1, {name: body[name] for name in named})
 
 
 def resolution_digest(

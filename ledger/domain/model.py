@@ -48,6 +48,22 @@ class EntryKind(StrEnum):
     SETTLE = "SETTLE"
 
 
+class Classification(StrEnum):
+    """What became of an observation.
+
+    AUTHORITATIVE resolved the hold; CORROBORATING says again what is known, or may not settle by the policy; ESTIMATE is a
+    gateway's own count; REJECTED cannot be right or is not about this call; CONFLICTING came after the end with other facts;
+    PARKED came before there was a hold, and is kept again with what became of it.
+    """
+
+    AUTHORITATIVE = "AUTHORITATIVE"
+    CORROBORATING = "CORROBORATING"
+    ESTIMATE = "ESTIMATE"
+    REJECTED = "REJECTED"
+    CONFLICTING = "CONFLICTING"
+    PARKED = "PARKED"
+
+
 class Caller(NamedTuple):
     """Who asks: a service principal of one tenant."""
 
@@ -192,10 +208,11 @@ class Receipt(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """An observation with its provenance. Kept whether it was accepted or not; `reasons` says why not.
+    """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
-    status: ACCEPTED, REJECTED, CORROBORATING (the same facts again), CONFLICTING (other facts after the end), PARKED (there
-    was no hold yet).
+    `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
+    ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
+    comes to one.
     """
 
     tenant: str
@@ -203,14 +220,18 @@ class Evidence(NamedTuple):
     evidence_id: UUID
     attempt: int
     kind: ResolutionKind
-    status: str
+    classification: Classification
     reasons: tuple[str, ...]
     source: str
     actor: str
+    adapter: str
+    adapter_revision: str
+    policy: str
     observed_at: datetime | None
     received_at: datetime
     provider_receipt: str | None
     digest: bytes | None
+    fact: bytes
     body: Mapping[str, Any]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.incidents import incident_id, open_case
-from ledger.domain.model import Parked
+from ledger.domain.model import Classification, Parked
 from ledger.domain.refusals import Reason
 from ledger.domain.reports import identity_of, to_document
 from ledger.domain.resolving import kind_of, record, resolve, source_of
@@ -83,7 +83,7 @@ def file_parked(work: Work, command: FileParked) -> Outcome:
 
 def _park(work: Work, command: Resolve, identity: bytes) -> None:
     caller, evidence = command.caller, command.evidence
-    evidence_id = record(work, command, 1, "PARKED", (), None)
+    evidence_id = record(work, command, 1, Classification.PARKED)
     work.decision.parked.append(
         Parked(
             tenant=caller.tenant,

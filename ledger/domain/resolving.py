@@ -7,11 +7,18 @@ from uuid import UUID
 
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import NoCostProof, Resolve, Usage
-from ledger.domain.evidence import Appraisal, appraise_proof, appraise_usage, resolution_digest
+from ledger.domain.evidence import (
+    BUILT_IN_POLICY,
+    Appraisal,
+    appraise_proof,
+    appraise_usage,
+    fact_of,
+    resolution_digest,
+)
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.incidents import open_case
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import EntryKind, Evidence, Hold, Resolution, Role
+from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Resolution, Role
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, financial_book
 from ledger.domain.refusals import Reason
@@ -78,7 +85,9 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    evidence_id = _keep(work, command, hold, "REJECTED", reasons, None)
+    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
+    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
+    evidence_id = _keep(work, command, hold, classification, reasons, None)
     receipt = _receipt(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
@@ -95,6 +104,7 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
         evidence_id=str(evidence_id),
+        classification=classification.value,
         reasons="; ".join(reasons),
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
@@ -104,7 +114,7 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
     """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
     if digest != hold.resolution_digest:
-        _keep(work, command, hold, "CONFLICTING", ("the hold is resolved on other facts",), digest)
+        _keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
         receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
@@ -122,7 +132,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **difference,
             **facts(hold),
         )
-    _keep(work, command, hold, "CORROBORATING", (), digest)
+    _keep(work, command, hold, Classification.CORROBORATING, (), digest)
     receipt = _receipt(command)
     if receipt is not None and hold.provider_receipt is None:
         hold = work.change(hold, provider_receipt=receipt)
@@ -146,7 +156,7 @@ def _settle(
     digest: bytes,
 ) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
-    evidence_id = _keep(work, command, hold, "ACCEPTED", (), digest)
+    evidence_id = _keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     entry_id = work.journal.post(
         EntryKind.SETTLE,
         _settlement(work, hold, cost),
@@ -208,17 +218,28 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
 
 
 def _keep(
-    work: Work, command: Resolve, hold: Hold, status: str, reasons: tuple[str, ...], digest: bytes | None
+    work: Work,
+    command: Resolve,
+    hold: Hold,
+    classification: Classification,
+    reasons: tuple[str, ...],
+    digest: bytes | None,
 ) -> UUID:
     """Adds the observation about a hold to the evidence, whatever became of it."""
-    return record(work, command, hold.attempt or 1, status, reasons, digest)
+    return record(work, command, hold.attempt or 1, classification, reasons, digest)
 
 
 def record(
-    work: Work, command: Resolve, attempt: int, status: str, reasons: tuple[str, ...], digest: bytes | None
+    work: Work,
+    command: Resolve,
+    attempt: int,
+    classification: Classification,
+    reasons: tuple[str, ...] = (),
+    digest: bytes | None = None,
 ) -> UUID:
     """Adds the observation to the evidence. `attempt` is the one that it is about if it does not say."""
     evidence = command.evidence
+    body = evidence.body()
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
         Evidence(
@@ -227,15 +248,19 @@ def record(
             evidence_id=evidence_id,
             attempt=command.attempt or attempt,
             kind=kind_of(evidence),
-            status=status,
+            classification=classification,
             reasons=reasons,
             source=source_of(evidence),
             actor=command.caller.actor,
+            adapter=evidence.adapter,
+            adapter_revision=evidence.adapter_revision,
+            policy=BUILT_IN_POLICY,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=_receipt(command),
             digest=digest,
-            body=evidence.content(),
+            fact=fact_of(body),
+            body=body,
         )
     )
     return evidence_id

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ledger.client import Client
+from ledger.client.calling import TOKEN_VARIABLE, CannotReach, calling
 from ledger.domain.cards import PriceCard
 from ledger.prices import files
-from ledger.prices.ledgers import TOKEN_VARIABLE, CannotReach, calling
 from ledger.prices.pricing import moment
 from ledger.prices.report import Standing, Taken, lines, report
 from ledger.service.translate.cards import read_alias, read_card, write_card

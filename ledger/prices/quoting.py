@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ledger.client.calling import CannotReach, calling
 from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER, PriceCard
 from ledger.domain.explain import explain
 from ledger.domain.money import ZERO, plain
@@ -15,7 +16,6 @@ from ledger.domain.quotes import QuoteKind, QuoteSpec, quote
 from ledger.domain.refusals import Refusal
 from ledger.prices import files
 from ledger.prices.importing import fitted
-from ledger.prices.ledgers import CannotReach, calling
 from ledger.prices.pricing import moment
 from ledger.usage.imports import sane
 from ledger.v1 import hold_pb2, price_pb2

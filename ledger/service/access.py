@@ -29,6 +29,7 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "GetHold": _ANY,
     HOLDS + "ListHolds": _ANY,
     HOLDS + "ListIncidents": _BOOKS,
+    HOLDS + "ListParkedEvidence": _BOOKS,
     BUDGETS + "CreateBudget": _ADMIN,
     BUDGETS + "GetBudget": _ANY,
     BUDGETS + "ListBudgets": _BOOKS,

@@ -60,20 +60,27 @@ NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _c
 _parked, _incident = t.parked.c, t.incident.c
 # More than can be: what waits for one operation is bounded, and with it the cases.
 MOST_SIGNS = literal_column("100", Integer())
+_waits = select(
+    _parked.tenant,
+    _parked.operation_id,
+    _parked.identity,
+    literal_column("CAST(NULL AS uuid)", Uuid()).label("incident_id"),
+    _parked.kind,
+    _parked.parked_at,
+)
+_waited = select(
+    _incident.tenant,
+    _incident.operation_id,
+    literal_column("CAST(NULL AS bytea)", LargeBinary()).label("identity"),
+    _incident.incident_id,
+    literal_column("detail ->> 'kind'", Text()).label("kind"),
+    _incident.opened_at,
+).where(_incident.kind == literal_column(f"'{ORPHAN}'", Text()))
 # As of one instant: what waits no longer is a case by then, or its hold is there.
 SIGNS = look_up_each(
-    (
-        select(
-            _parked.tenant, _parked.operation_id, _parked.identity, literal_column("NULL", Uuid()).label("incident_id"),
-            _parked.kind, _parked.parked_at,
-        ).limit(MOST_SIGNS),
-        select(
-            _incident.tenant, _incident.operation_id, literal_column("NULL", LargeBinary()).label("identity"),
-            _incident.incident_id, literal_column("detail ->> 'kind'", Text()).label("kind"), _incident.opened_at,
-        ).where(_incident.kind == literal_column(f"'{ORPHAN}'", Text())).limit(MOST_SIGNS),
-    ),
+    (_waits.limit(MOST_SIGNS), _waited.limit(MOST_SIGNS)),
     ((_parked.tenant, _parked.operation_id), (_incident.tenant, _incident.operation_id)),
-)  # fmt: skip
+)
 PARKED = look_up(columns_of(t.parked).with_for_update(), list(t.parked.primary_key.columns))
 WAITING = count_up_to(_parked.tenant, MOST_PARKED)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")

@@ -241,15 +241,23 @@ evidence = Table(
     Column("evidence_id", Uuid, primary_key=True),
     _integer("attempt"),
     _text("kind"),
-    _text("status"),
+    _text("classification"),
     _texts("reasons"),
     _text("source"),
     _text("actor"),
+    _text("adapter"),
+    _text("adapter_revision"),
+    _text("policy"),
     _time("observed_at", null=True),
     _time("received_at"),
     _text("provider_receipt", null=True),
     _bytes("digest", null=True),
+    _bytes("fact"),
     _json("body"),
+    CheckConstraint(
+        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')",
+        name="classification_is_known",
+    ),
 )
 
 parked = Table(

@@ -172,6 +172,8 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     """A resolved hold was reported again with other facts."""
     INCIDENT_KIND_DOUBLE_ACCEPTANCE: _IncidentKind.ValueType  # 2
     """Two provider receipts for one hold: the provider accepted twice."""
+    INCIDENT_KIND_ORPHAN_EVIDENCE: _IncidentKind.ValueType  # 3
+    """Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
 
 class IncidentKind(_IncidentKind, metaclass=_IncidentKindEnumTypeWrapper): ...
 
@@ -180,6 +182,8 @@ INCIDENT_KIND_RESOLUTION_CONFLICT: IncidentKind.ValueType  # 1
 """A resolved hold was reported again with other facts."""
 INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
+INCIDENT_KIND_ORPHAN_EVIDENCE: IncidentKind.ValueType  # 3
+"""Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
 Global___IncidentKind: _TypeAlias = IncidentKind  # noqa: Y015
 
 @_typing.final
@@ -730,6 +734,7 @@ class ReserveResponse(_message.Message):
     matched_by_operation: _builtins.bool
     """The hold was found by its operation, under another key."""
     may_send: _builtins.bool
+    """False even with begin_dispatch where evidence of the call came before its hold: the attempt is inferred then."""
     @_builtins.property
     def hold(self) -> Global___Hold: ...
     def __init__(
@@ -1136,22 +1141,28 @@ class ResolveResponse(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     """The same resolution was recorded before; nothing was posted."""
     incident_id: _builtins.str
-    """Set if the same facts came with another provider receipt."""
+    """Set if the same facts came with another provider receipt, or if the evidence waited for its hold in vain."""
+    parked: _builtins.bool
+    """There is no hold of this operation yet: the evidence is kept for it. The same key tells later what became of the hold."""
     @_builtins.property
-    def hold(self) -> Global___Hold: ...
+    def hold(self) -> Global___Hold:
+        """Absent if the evidence is parked."""
+
     def __init__(
         self,
         *,
         hold: Global___Hold | None = ...,
         replayed: _builtins.bool = ...,
         incident_id: _builtins.str = ...,
+        parked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "parked", b"parked", "replayed", b"replayed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1472,3 +1483,95 @@ class ListIncidentsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListIncidentsResponse: _TypeAlias = ListIncidentsResponse  # noqa: Y015
+
+@_typing.final
+class ParkedEvidence(_message.Message):
+    """Evidence that came before its hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    EVIDENCE_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    PARK_TIME_FIELD_NUMBER: _builtins.int
+    operation_id: _builtins.str
+    evidence_id: _builtins.str
+    kind: Global___ResolutionKind.ValueType
+    source: _builtins.str
+    """The source of usage, such as "WEBHOOK"; of a proof its kind."""
+    actor: _builtins.str
+    """Who brought it, in which role. It will be filed in this name."""
+    role: _builtins.str
+    @_builtins.property
+    def park_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        operation_id: _builtins.str = ...,
+        evidence_id: _builtins.str = ...,
+        kind: Global___ResolutionKind.ValueType = ...,
+        source: _builtins.str = ...,
+        actor: _builtins.str = ...,
+        role: _builtins.str = ...,
+        park_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["park_time", b"park_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "evidence_id", b"evidence_id", "kind", b"kind", "operation_id", b"operation_id", "park_time", b"park_time", "role", b"role", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParkedEvidence: _TypeAlias = ParkedEvidence  # noqa: Y015
+
+@_typing.final
+class ListParkedEvidenceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """1 to 1,000; 100 if 0."""
+    page_token: _builtins.str
+    operation_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_id", b"operation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListParkedEvidenceRequest: _TypeAlias = ListParkedEvidenceRequest  # noqa: Y015
+
+@_typing.final
+class ListParkedEvidenceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParkedEvidence]: ...
+    def __init__(
+        self,
+        *,
+        evidence: _abc.Iterable[Global___ParkedEvidence] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListParkedEvidenceResponse: _TypeAlias = ListParkedEvidenceResponse  # noqa: Y015

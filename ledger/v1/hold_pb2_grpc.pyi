@@ -42,7 +42,9 @@ class HoldServiceStub:
     Release: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     BatchExecute: _grpc.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -54,6 +56,8 @@ class HoldServiceStub:
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
+    ListParkedEvidence: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListParkedEvidenceRequest, _hold_pb2.ListParkedEvidenceResponse]
+    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 @_typing.type_check_only
 class HoldServiceAsyncStub(HoldServiceStub):
@@ -69,7 +73,9 @@ class HoldServiceAsyncStub(HoldServiceStub):
     Release: _aio.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]  # type: ignore[assignment]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _aio.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]  # type: ignore[assignment]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     BatchExecute: _aio.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]  # type: ignore[assignment]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -81,6 +87,8 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
+    ListParkedEvidence: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListParkedEvidenceRequest, _hold_pb2.ListParkedEvidenceResponse]  # type: ignore[assignment]
+    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
     """Holds: money set aside before a provider is called, resolved afterwards by evidence."""
@@ -123,7 +131,9 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _hold_pb2.ResolveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ResolveResponse, _abc.Awaitable[_hold_pb2.ResolveResponse]]:
-        """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+        """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+        hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+        """
 
     @_abc_1.abstractmethod
     def BatchExecute(
@@ -159,5 +169,13 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListIncidentsResponse, _abc.Awaitable[_hold_pb2.ListIncidentsResponse]]:
         """Newest first. Roles: finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListParkedEvidence(
+        self,
+        request: _hold_pb2.ListParkedEvidenceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListParkedEvidenceResponse, _abc.Awaitable[_hold_pb2.ListParkedEvidenceResponse]]:
+        """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 def add_HoldServiceServicer_to_server(servicer: HoldServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 from ledger.audit.check import LawResult, check
 from ledger.store.database import Database
 from ledger.store.laws.schema import TRIGGERS
-from tests.stories import Ledger, tell_everything
+from tests.stories import Ledger, tell_everything, tell_of_parking
 
 Urls = tuple[str, str]
 
@@ -27,7 +27,9 @@ def told(server_url: str, template: str) -> str:
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
     database = Database(database_at(server_url, name), pool_size=1)
-    tell_everything(Ledger(database))
+    ledger = Ledger(database)
+    tell_everything(ledger)
+    tell_of_parking(ledger)
     database.close()
     return name
 
@@ -63,7 +65,7 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert [law for law, result in results.items() if not result.checked] == []
     # 4 budgets and 2 providers.
     assert results["2.1"].checked == 6
-    assert results["3.4"].checked == 12
+    assert results["3.4"].checked == 14
 
 
 def test_empty_books_keep_every_law(database: Database) -> None:
@@ -253,7 +255,7 @@ DAMAGE = [
     ),
     ("5.2", "has 0 over the hold, not 2", "UPDATE resolution SET cost_over_hold = 0 WHERE operation_id = 'overrun'"),
     ("5.3", "is not there", "DELETE FROM evidence WHERE operation_id = 'late'"),
-    ("5.3", "REJECTED USAGE", "UPDATE evidence SET status = 'REJECTED' WHERE operation_id = 'late'"),
+    ("5.3", "REJECTED USAGE", "UPDATE evidence SET classification = 'REJECTED' WHERE operation_id = 'late'"),
     ("5.3", "without evidence", "UPDATE resolution SET evidence_id = NULL WHERE operation_id = 'never-sent'"),
     (
         "5.3",
@@ -275,6 +277,11 @@ DAMAGE = [
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
     (
+        "5.6",
+        "operation settled of acme is AUTHORITATIVE, and no resolution rests on it",
+        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'settled'",
+    ),
+    (
         "5.5",
         "exclusive key order-1 of acme has 2 open holds",
         "DROP INDEX hold_one_open_per_exclusive_key;"
@@ -288,6 +295,18 @@ DAMAGE = [
     ("6.2", "operation reserved", "DELETE FROM receipt WHERE resource = 'reserved'"),
     ("6.3", "evidence", "UPDATE evidence SET operation_id = 'none' WHERE operation_id = 'rejected'"),
     ("6.3", "incident", "UPDATE incident SET operation_id = 'none'"),
+    ("6.1", "which is not there", "UPDATE evidence SET classification = 'ESTIMATE' WHERE operation_id = 'waiting'"),
+    ("6.3", "which has no hold", "UPDATE evidence SET classification = 'ESTIMATE' WHERE operation_id = 'waiting'"),
+    ("6.3", "which has no hold", "UPDATE incident SET kind = 'DOUBLE_ACCEPTANCE' WHERE operation_id = 'orphan'"),
+    ("6.4", "of operation waiting of acme", "DELETE FROM parked"),
+    ("6.4", "of operation orphan of acme", "DELETE FROM incident WHERE operation_id = 'orphan'"),
+    (
+        "6.4",
+        "of operation misfit of acme",
+        "DELETE FROM evidence WHERE operation_id = 'misfit' AND classification <> 'PARKED'",
+    ),
+    ("6.5", "is not what was parked", "UPDATE parked SET evidence_id = gen_random_uuid()"),
+    ("6.5", "is not what was parked", "UPDATE parked SET actor = 'another'"),
     ("6.3", "is 91, its entry posted 90", "UPDATE budget_grant SET amount = 91"),
     (
         "7.1",
@@ -315,7 +334,7 @@ DAMAGE = [
         "7.3",
         "operation settled of acme is 4.5, priced again it is 4",
         "UPDATE evidence SET body = jsonb_set(body, '{charged,0}', '\"4\"')"
-        " WHERE operation_id = 'settled' AND status = 'ACCEPTED'",
+        " WHERE operation_id = 'settled' AND classification = 'AUTHORITATIVE'",
     ),
     ("7.3", "priced again it is 0", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.3", "cannot be priced", "UPDATE evidence SET body = '{\"buckets\": {}}' WHERE operation_id = 'tokens'"),

@@ -71,10 +71,11 @@ RESOLVE = (
     WHERE tenant = %(tenant)s AND operation_id BETWEEN %(first)s AND %(last)s AND operation_id = o.id
     """,
     """
-    INSERT INTO evidence (tenant, operation_id, evidence_id, attempt, kind, status, reasons, source, actor, received_at,
-                          provider_receipt, digest, body)
-    SELECT %(tenant)s, o.id, o.evidence_id, 1, 'USAGE', 'ACCEPTED', '{}', 'PROVIDER_RESPONSE', %(actor)s, now(),
-           'resp-' || o.id, sha256(o.id::bytea), o.body::jsonb
+    INSERT INTO evidence (tenant, operation_id, evidence_id, attempt, kind, classification, reasons, source, actor, adapter,
+                          adapter_revision, policy, received_at, provider_receipt, digest, fact, body)
+    SELECT %(tenant)s, o.id, o.evidence_id, 1, 'USAGE', 'AUTHORITATIVE', '{}', 'PROVIDER_RESPONSE', %(actor)s,
+           %(adapter)s, %(revision)s, '#built-in/1', now(), 'resp-' || o.id, sha256(o.id::bytea),
+           sha256(convert_to(o.body, 'UTF8')), o.body::jsonb
     FROM unnest(%(operations)s::text[], %(evidence_ids)s::uuid[], %(bodies)s::text[]) AS o (id, evidence_id, body)
     """,
     """
@@ -183,6 +184,8 @@ def _constants(who: Caller) -> dict[str, Any]:
         "provider": workload.PROVIDER,
         "model": workload.MODEL,
         "executor": workload.EXECUTOR,
+        "adapter": workload.ADAPTER,
+        "revision": workload.ADAPTER_REVISION,
         "budget": workload.budget_id(0),
         "book": f"{workload.budget_id(0)}#0",
         "labels": Jsonb(workload.LABELS),
@@ -208,7 +211,7 @@ def _batch(card: PriceCard, operations: dict[int, str], number: int) -> dict[str
         "costs": costs,
         "cost": sum(costs, Decimal(0)),
         "quotes": [json.dumps(quoted.to_document()) for quoted in quotes],
-        "bodies": [json.dumps(_observed(usage).content()) for usage in usages],
+        "bodies": [json.dumps(_observed(usage).body()) for usage in usages],
         "lines": [json.dumps([line.to_document() for line in lines]) for lines in priced],
         "reserve_entries": _ids(len(names)),
         "settle_entries": _ids(len(names)),

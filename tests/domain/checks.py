@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from ledger.domain.cards import GROUP_OF_BUCKET
 from ledger.domain.money import ZERO, plain
+from ledger.domain.reports import filing
 from tests.domain.world import World
+
+PATIENCE = timedelta(hours=24)
 
 # Short names of the buckets; those of groups are among them.
 SHORT = {
@@ -68,8 +72,8 @@ def resolution(world: World, line: str, words: list[str], options: dict[str, str
 
 
 def evidence(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`evidence op1 REJECTED ACCEPTED`: every observation that was kept, in order"""
-    kept = [e.status for e in world.evidence if e.operation_id == words[0]]
+    """`evidence op1 REJECTED AUTHORITATIVE`: every observation that was kept, in order"""
+    kept = [e.classification for e in world.evidence if e.operation_id == words[0]]
     assert kept == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {kept}"
 
 
@@ -93,6 +97,25 @@ def entries(world: World, line: str, words: list[str], options: dict[str, str]) 
     assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
 
 
+def waits(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`waits op1 2`: how much evidence waits for the hold of an operation"""
+    assert sum(p.operation_id == words[0] for p in world.parked.values()) == int(words[1]), line
+
+
+def worker(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`worker ok RESOLUTION_CONFLICT`: the worker files whatever waits, oldest first; what became of each, in order"""
+    found = []
+    for parked in sorted(world.parked.values(), key=lambda p: p.evidence_id):
+        (outcome,) = world.step(filing(parked, PATIENCE))
+        if outcome.refusal is not None:
+            found.append(outcome.refusal.reason.value)
+        else:
+            found.append(
+                "orphan" if outcome.parked else "ok" if outcome.applied else "again" if outcome.replayed else "waits"
+            )
+    assert found == words, f"{line}\n  found {found}"
+
+
 def close(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`close org`: the book takes no more reserves"""
     key = ("t1", f"{words[0]}#0")
@@ -109,4 +132,6 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "expense": expense,
     "entries": entries,
     "close": close,
+    "waits": waits,
+    "worker": worker,
 }

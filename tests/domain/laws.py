@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import priced_tier, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, Hold
+from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.model import DEBIT_NORMAL, Account, Classification, Hold
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
@@ -51,6 +51,36 @@ def check(world: "World") -> None:
         if book.budget_id is None:
             expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
     assert not any(expenses.values()), "EXPENSE is what the holds settled at"
+    grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
+    authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
+    assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
+    for seen in world.evidence:
+        assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+    _check_parked(world)
+
+
+def _check_parked(world: "World") -> None:
+    """Nothing that was parked is lost, and nothing else is about a hold that is not there."""
+    kept = {(e.tenant, e.operation_id, e.evidence_id): e for e in world.evidence}
+    filed = {
+        (e.tenant, e.operation_id, e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        for e in world.evidence
+        if e.classification is not Classification.PARKED
+    }
+    orphans = {i.detail.get("evidence_id") for i in world.incidents if i.kind == "ORPHAN_EVIDENCE"}
+    for key, e in kept.items():
+        if e.classification is not Classification.PARKED:
+            assert key[:2] in world.holds, "evidence without a hold is parked"
+            continue
+        again = (*key[:2], e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        fates = (key in world.parked, again in filed, str(e.evidence_id) in orphans)
+        assert any(fates), "parked evidence waits, was filed, or is a case"
+        assert not (fates[0] and fates[2]), "what is a case waits no longer"
+    for key, parked in world.parked.items():
+        assert kept[key].classification is Classification.PARKED
+        assert (kept[key].kind, kept[key].received_at) == (parked.kind, parked.parked_at)
+    for incident in world.incidents:
+        assert incident.kind == "ORPHAN_EVIDENCE" or (incident.tenant, incident.operation_id) in world.holds
 
 
 def _check_hold(world: "World", hold: Hold) -> None:
@@ -72,7 +102,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert again == resolution.digest == hold.resolution_digest
     if hold.state is HoldState.SETTLED:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
-        assert [e.status for e in accepted] == ["ACCEPTED"]
+        assert [e.classification for e in accepted] == ["AUTHORITATIVE"]
         assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled
         sent = accepted[0].source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}
         assert hold.execution_seen <= sent, "what was executed was sent"

@@ -8,8 +8,8 @@
     balance org available=5 held=0 spent=5
 
 An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
-(found by operation), `send` (may send), `incident`. `name=value` after them are the refusal's facts; `says="…"` is a part of its
-message. What is said after `#` is for the reader.
+(found by operation), `send` (may send), `incident`, `parked` (there is no hold yet). `name=value` after them are the refusal's
+facts; `says="…"` is a part of its message. What is said after `#` is for the reader.
 """
 
 import re
@@ -98,6 +98,7 @@ def _expect(line: str, expected: str, outcome: Outcome) -> None:
         "matched": outcome.matched_by_operation,
         "send": outcome.may_send,
         "incident": outcome.incident_id is not None,
+        "parked": outcome.parked,
     }
     said |= {name for name, is_set in flags.items() if is_set}
     message = "" if refusal is None else refusal.message
@@ -171,12 +172,14 @@ def usage(caller: Caller, key: str, words: list[str], options: Options) -> Comma
         provider=options.pop("provider", "acme"),
         model=options.pop("model", ""),
         service_tier=options.pop("tier", ""),
-        adapter="sdk",
-        adapter_revision="7",
+        adapter=options.pop("adapter", "sdk"),
+        adapter_revision=options.pop("revision", "7"),
         document=options.pop("document", ""),
         flavor=options.pop("flavor", ""),
         defects=tuple(d for d in options.pop("defects", "").split(",") if d),
         provider_receipt=options.pop("receipt", None),
+        read_model=options.pop("read_model", ""),
+        read_tier=options.pop("read_tier", ""),
         response_id=options.pop("response", ""),
         observed_at=_instant(options.pop("observed", "")),
         charged=parse_amount(charged[0]) if charged else None,

@@ -40,12 +40,13 @@ HOLDS = """
 )
 def test_a_reason(report: str, reason: str) -> None:
     operation = report.split()[1]
+    kept = "ESTIMATE" if "ESTIMATE" in report else "REJECTED"
     run(
         HOLDS
         + f"""
     {report} -> EVIDENCE_REJECTED operation_id={operation} state=DISPATCHING says="{reason}"
     hold {operation} DISPATCHING
-    evidence {operation} REJECTED
+    evidence {operation} {kept}
     unknown {operation} -> ok
     {report} -> EVIDENCE_REJECTED operation_id={operation} state=OUTCOME_UNKNOWN recovery_action=no_replay
     hold {operation} OUTCOME_UNKNOWN
@@ -107,24 +108,25 @@ def test_the_observation_is_kept_as_it_was_brought() -> None:
     world = run(
         HOLDS
         + """
-    usage tokens in=10 out=5 receipt=r1 response=msg-1 observed=10:00 document="{}" flavor=openai.chat -> ok
+    usage tokens in=10 out=5 receipt=r1 response=msg-1 observed=10:00 document={} flavor=openai.chat tier=standard \
+        read_model=gpt-2025 -> ok
     charge refund 4.50 -> ok
     """
     )
     tokens, refund = world.evidence
     assert tokens.body == {
-        "source": "PROVIDER_RESPONSE",
         "provider": "acme",
-        "model": "",
-        "tier": "",
-        "adapter": "sdk",
-        "adapter_revision": "7",
+        "model": "gpt-2025",
+        "tier": "standard",
         "buckets": {"input_tokens": "10", "output_tokens": "5"},
         "document": "{}",
         "flavor": "openai.chat",
+        "stated": ["", "standard"],
         "response_id": "msg-1",
     }
     assert (tokens.provider_receipt, tokens.attempt, tokens.actor) == ("r1", 1, "gw")
+    provenance = (tokens.source, tokens.adapter, tokens.adapter_revision, tokens.policy, tokens.classification)
+    assert provenance == ("PROVIDER_RESPONSE", "sdk", "7", "#built-in/1", "AUTHORITATIVE")
     assert refund.body["charged"] == ["4.5", "USD"]
     lines = world.resolutions[0].lines
     assert lines == (

@@ -27,7 +27,7 @@ def test_the_same_key_and_content_gives_the_hold_as_it_is_now() -> None:
     charge op1 5 key=k1 -> unchanged replayed
     unknown op1 key=k1 -> unchanged replayed
     reserve op1 org 6 key=k1 -> unchanged replayed
-    evidence op1 ACCEPTED
+    evidence op1 AUTHORITATIVE
     balance org available=5 spent=5
     """
     )
@@ -99,7 +99,7 @@ def test_a_refused_report_is_not_remembered() -> None:
     run(
         ORG
         + """
-    charge op1 5 key=k1 -> NOT_FOUND
+    proof op1 NEVER_SENT cause=DNS_FAILURE key=k1 -> NOT_FOUND
     unknown op1 key=k1 -> NOT_FOUND
     release op1 key=k1 -> NOT_FOUND
     dispatch op1 nonce=n1 key=k1 -> NOT_FOUND                 # nor is what was not there

@@ -65,7 +65,7 @@ def test_a_failure_callback_is_not_a_proof_and_the_true_cost_lands_once() -> Non
     hold op1 DISPATCHING
     usage op1 in=1000 out=1000 -> ok
     hold op1 SETTLED settled=0.018
-    evidence op1 REJECTED REJECTED ACCEPTED
+    evidence op1 ESTIMATE REJECTED AUTHORITATIVE
     balance org available=9.982 spent=0.018
     """
     )

@@ -32,7 +32,7 @@ def test_never_sent_needs_its_cause_and_the_one_who_would_have_sent() -> None:
     balance org available=7 held=3
     gw2: proof op1 NEVER_SENT cause=DNS_FAILURE nonce=secret-1 -> ok
     """)
-    assert [row.status for row in world.evidence] == ["REJECTED"] * 4 + ["ACCEPTED"]
+    assert [row.classification for row in world.evidence] == ["REJECTED"] * 4 + ["AUTHORITATIVE"]
     assert not any("secret" in str(row) for row in (*world.evidence, *world.receipts.values(), *world.incidents))
 
 

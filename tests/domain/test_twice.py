@@ -15,7 +15,7 @@ def test_two_settles_with_other_response_ids_are_one_fact() -> None:
     fin: charge op1 5 source=STATEMENT -> unchanged replayed
     charge op1 5 tier=priority -> unchanged replayed             # an amount has no tier
     incidents op1 none
-    evidence op1 ACCEPTED CORROBORATING CORROBORATING CORROBORATING
+    evidence op1 AUTHORITATIVE CORROBORATING CORROBORATING CORROBORATING
     entries op1 RESERVE SETTLE
     """
     )
@@ -86,7 +86,7 @@ def test_other_facts_about_a_settled_hold_are_a_conflict_that_names_both() -> No
     charge op1 5 -> ok
     charge op1 4.5 -> RESOLUTION_CONFLICT amount=4.5 amount_in_force=5 state=SETTLED says="a case opened"
     incidents op1 RESOLUTION_CONFLICT amount=4.5 amount_in_force=5
-    evidence op1 ACCEPTED CONFLICTING
+    evidence op1 AUTHORITATIVE CONFLICTING
     balance org available=5 spent=5
     """
     )
@@ -141,7 +141,7 @@ def test_a_conflict_that_is_reported_again_is_the_same_case_and_another_fact_ano
     charge op1 4.5 -> RESOLUTION_CONFLICT amount=4.5
     charge op1 4.5 -> RESOLUTION_CONFLICT amount=4.5
     charge op1 4.6 -> RESOLUTION_CONFLICT amount=4.6
-    evidence op1 ACCEPTED CONFLICTING CONFLICTING CONFLICTING
+    evidence op1 AUTHORITATIVE CONFLICTING CONFLICTING CONFLICTING
     """
     )
     assert [incident.detail["amount"] for incident in world.incidents] == ["4.5", "4.6"]
@@ -190,6 +190,6 @@ def test_a_refused_evidence_about_a_settled_hold_changes_nothing() -> None:
     charge op1 5 provider=other receipt=r9 -> EVIDENCE_REJECTED
     charge op1 5 source=GATEWAY_ESTIMATE receipt=r9 -> EVIDENCE_REJECTED
     hold op1 SETTLED provider_receipt=none version=2
-    evidence op1 ACCEPTED REJECTED REJECTED
+    evidence op1 AUTHORITATIVE REJECTED ESTIMATE
     """
     )

@@ -11,12 +11,35 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    FileParked,
+    GrantBudget,
+    PutPriceCard,
+    Reserve,
+    Resolve,
+)
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Parked,
+    Posting,
+    Receipt,
+    Resolution,
+    Sign,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
 from ledger.domain.quotes import Quote
+from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
@@ -60,6 +83,7 @@ class World:
         self.evidence: list[Evidence] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
+        self.parked: dict[tuple[str, str, UUID], Parked] = {}
         self._permitted: dict[tuple[str, str, int], bytes] = {}
 
     def step(self, *commands: Command) -> list[Outcome]:
@@ -96,6 +120,9 @@ class World:
             }
             if isinstance(command, BeginDispatch) and hold is not None:
                 closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+        on_holds = [c for c in commands if not isinstance(c, CreateBudget | GrantBudget | PutPriceCard)]
+        signs = {c.hold_key: self._signs(*c.hold_key) for c in on_holds if signs_matter(c, holds.get(c.hold_key))}
+        to_file = [c.parked_key for c in commands if isinstance(c, FileParked)]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -109,6 +136,18 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            signs=signs,
+            parked={key: self.parked[key] for key in to_file if key in self.parked},
+            waiting={c.caller.tenant: sum(key[0] == c.caller.tenant for key in self.parked) for c in commands},
+        )
+
+    def _signs(self, tenant: str, operation_id: str) -> tuple[Sign, ...]:
+        """As the store finds them: what waits for the operation, and the cases about what waited in vain."""
+        waits = [p for p in self.parked.values() if (p.tenant, p.operation_id) == (tenant, operation_id)]
+        cases = [i for i in self.incidents if (i.tenant, i.operation_id, i.kind) == (tenant, operation_id, ORPHAN)]
+        return (
+            *(Sign(tenant, operation_id, p.identity, None, p.kind, p.parked_at) for p in waits),
+            *(Sign(tenant, operation_id, None, i.incident_id, i.detail["kind"], i.opened_at) for i in cases),
         )
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
@@ -133,6 +172,11 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
+        for waits in decision.parked:
+            place = (waits.tenant, waits.operation_id, waits.evidence_id)
+            assert self.parked.setdefault(place, waits._replace(report=json.loads(json.dumps(waits.report)))) == waits
+        for place in decision.unparked:
+            del self.parked[place]
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
         for budget in decision.budgets:

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import psycopg
 
 from ledger.domain.batch import Decision
-from ledger.domain.model import Entry, EntryKind, Evidence, Receipt
+from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Receipt
 from ledger.domain.states import ResolutionKind
 from ledger.engine.batch import Runner
 from ledger.store.database import Database
@@ -50,8 +50,9 @@ def test_a_committed_stranger_with_the_same_number_is_not_believed(
 ) -> None:
     stranger = xid(superuser)
     evidence = Evidence(
-        "acme", "a", uuid4(), 1, ResolutionKind.USAGE, "REJECTED", (), "WEBHOOK", "g", None, NOW, None, None, {}
-    )
+        "acme", "a", uuid4(), 1, ResolutionKind.USAGE, Classification.REJECTED, (), "WEBHOOK", "g", "sdk", "7", "#built-in/1",
+        None, NOW, None, None, b"f", {},
+    )  # fmt: skip
     receipt = Receipt("acme", "gateway", "Reserve", "k", b"x", 1, "a", "OK", None, "RESERVED", NOW)
     for decision in (Decision(entries=[entry(uuid4())]), Decision(evidence=[evidence]), Decision(receipts=[receipt])):
         assert ask(database, stranger, decision) is Fate.ABORTED

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ledger.cli import main
+from ledger.client.calling import TOKEN_VARIABLE
 from ledger.domain.model import Role
 from ledger.prices.importing import fitted
-from ledger.prices.ledgers import TOKEN_VARIABLE
 from ledger.usage.litellm import litellm_entries
 from ledger.v1 import price_pb2
 from tests.service.harness import Ledger, serving

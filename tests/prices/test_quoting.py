@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ledger.cli import main
+from ledger.client.calling import TOKEN_VARIABLE
 from ledger.domain.model import Role
-from ledger.prices.ledgers import TOKEN_VARIABLE
 from tests.service.harness import put_card, serving
 
 CEILINGS = ["--ceiling", "input_tokens=20000", "--ceiling", "output_tokens=300"]

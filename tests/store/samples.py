@@ -17,12 +17,14 @@ from ledger.domain.model import (
     Book,
     Budget,
     Caller,
+    Classification,
     Entry,
     EntryKind,
     Evidence,
     Grant,
     Hold,
     Incident,
+    Parked,
     Posting,
     Receipt,
     Resolution,
@@ -132,8 +134,15 @@ def receipt(key: str = "key-1", **changes: Any) -> Receipt:
 
 def evidence(**changes: Any) -> Evidence:
     return Evidence(
-        T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, "ACCEPTED", (), "PROVIDER_RESPONSE", "gateway-1", None, NOON,
-        None, None, {"buckets": {"input_tokens": "12"}},
+        T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",
+        "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, {"buckets": {"input_tokens": "12"}},
+    )._replace(**changes)  # fmt: skip
+
+
+def parked(**changes: Any) -> Parked:
+    return Parked(
+        T, "op-1", UUID(int=7), b"i" * 32, ResolutionKind.USAGE, "WEBHOOK", "gateway-1", Role.GATEWAY, 0,
+        {"Usage": {"source": "WEBHOOK", "defects": ["größer"]}, "accept_overrun_reason": ""}, NOON,
     )._replace(**changes)  # fmt: skip
 
 

@@ -22,6 +22,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "closed books": (load.CLOSED_BOOKS, lambda i: (T, f"team-{i}#0")),
     "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
+    "signs": (load.SIGNS, lambda i: (T, f"op-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),

@@ -6,17 +6,21 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
 from sqlalchemy import Table, select
 
 from ledger.domain.batch import Decision
-from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Evidence, Incident, Posting, Resolution
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard, Resolve, Usage
+from ledger.domain.model import Account, Classification, Evidence, Incident, Posting, Resolution, Role, Sign
 from ledger.domain.needs import financial_book
 from ledger.domain.refusals import Reason
+from ledger.domain.reports import filing, to_document
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
 from ledger.store.database import Database
 from ledger.store.load import load
+from ledger.store.pipeline import StaleRow
+from ledger.store.read import list_parked
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY, NOON, T
 
@@ -132,7 +136,7 @@ def test_receipts(database: Database) -> None:
 def test_evidence_resolutions_and_incidents(database: Database) -> None:
     rejected = s.evidence(
         evidence_id=UUID(int=8),
-        status="REJECTED",
+        classification=Classification.REJECTED,
         reasons=("provider is x, quoted was y", "input_tokens is\x1fnegative"),
         observed_at=NOON,
         provider_receipt="rcpt-1",
@@ -151,6 +155,38 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
     facts = [Resolution._make(row)._replace(lines=tuple(row[9])) for row in stored(database, t.resolution)]
     assert facts == [s.resolution(), revised]
     assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+
+
+def test_what_waits_and_what_waited_in_vain(database: Database) -> None:
+    second = s.parked(evidence_id=UUID(int=8), identity=b"j" * 32, kind=ResolutionKind.NO_COST, role=Role.FINANCE)
+    other = s.parked(operation_id="op-2", tenant="tenant-b")
+    case = s.incident()._replace(kind="ORPHAN_EVIDENCE", detail={"kind": "USAGE"})
+    s.write(database, Decision(parked=[s.parked(), second, other], incidents=[case]))
+    s.write(database, Decision(incidents=[s.incident()._replace(incident_id=UUID(int=10))]))
+    signs = [
+        Sign(T, "op-1", b"i" * 32, None, "USAGE", NOON),
+        Sign(T, "op-1", b"j" * 32, None, "NO_COST", NOON),
+        Sign(T, "op-1", None, case.incident_id, "USAGE", NOON),
+    ]
+    for command in (s.settle(), s.reserve()):
+        found = dict(s.read(database, [command]).signs)
+        assert sorted(found.pop((T, "op-1")), key=lambda sign: sign[2] or b"k") == signs
+        assert found == {}
+    assert s.read(database, [s.settle()]).waiting == {T: 2}
+    usage = Usage("WEBHOOK", "stripe", "", "", "test", "1", charged=Decimal(1), charged_currency="USD")
+    waiting = s.parked(
+        evidence_id=UUID(int=9), identity=b"k" * 32, report=to_document(Resolve(GATEWAY, "k", "o", usage))
+    )
+    s.write(database, Decision(parked=[waiting]))
+    command = filing(waiting, timedelta(days=1))
+    assert s.read(database, [command]).parked == {command.parked_key: waiting}
+    assert s.read(database, [command]).signs == {}
+    s.write(database, Decision(unparked=[command.parked_key]))
+    assert s.read(database, [command]).parked == {}
+    with pytest.raises(StaleRow, match="1 of 1 rows of parked"):
+        s.write(database, Decision(unparked=[command.parked_key]))
+    with database.read() as connection:
+        assert list_parked(connection, T, limit=9).items == (s.parked(), second)
 
 
 def test_grants_by_reference(database: Database) -> None:
@@ -206,7 +242,7 @@ def test_tables_have_the_fields_of_the_model() -> None:
     renamed = {"limit": "limit_amount"}
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
-        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
+        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()), (t.parked, s.parked()),
         (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields

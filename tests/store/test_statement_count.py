@@ -9,9 +9,11 @@ import pytest
 from sqlalchemy import event
 
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.domain.reports import filing
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
+from ledger.store.read import waited
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY
@@ -93,8 +95,8 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
-    "dispatch": (3 + 1, 2),  # closed books; holds, receipts
+    "reserve": (3 + 4, 5),  # budgets, books, exclusive keys, signs; holds, books, entries, postings, receipts
+    "dispatch": (3 + 2, 2),  # closed books, signs; holds, receipts
     "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
     "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
     "again": (3 + 1, 0),  # books; the key has done its work
@@ -118,6 +120,23 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, receipts, clock; new and changed holds, books, entries, postings, receipts,
+    # holds, budgets, opened books, books, receipts, signs, clock; new and changed holds, books, entries, postings, receipts,
     # evidence, resolutions
-    assert cost(database, recorder, mixed) == 6 + 8
+    assert cost(database, recorder, mixed) == 7 + 8
+
+
+def test_what_is_parked_is_filed_with_as_many_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    for warm in ("a", "b"):
+        s.apply(database, [s.dispatched(warm)])
+        s.apply(database, [s.settle(warm)])
+    for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
+        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        s.apply(database, [s.reserve(i) for i in ids])
+        with database.read() as connection:
+            ready = waited(connection, timedelta(days=1), 1000).ready
+        assert len(ready) == len(ids)
+        # holds, books, receipts, parked, clock; holds, books, entries, postings, receipts, evidence, resolutions, unparked
+        assert cost(database, recorder, [filing(parked, timedelta(days=1)) for parked in ready]) == 5 + 8
+        assert s.column(database, "SELECT count(*) FROM parked") == [0]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ledger.domain.batch import Outcome
-from ledger.domain.model import Hold, Incident
+from ledger.domain.model import Hold, Incident, Parked
 from ledger.domain.money import plain
 from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.refusals import Reason, Refusal
@@ -62,7 +62,10 @@ def release(message: pb.ReleaseResponse, outcome: Outcome) -> None:
 
 
 def resolve(message: pb.ResolveResponse, outcome: Outcome) -> None:
-    write_hold(message.hold, _hold(outcome))
+    if outcome.parked:
+        message.parked = True
+    else:
+        write_hold(message.hold, _hold(outcome))
     message.replayed = outcome.replayed
     if outcome.incident_id is not None:
         message.incident_id = str(outcome.incident_id)
@@ -149,6 +152,16 @@ def write_incident(message: pb.Incident, incident: Incident) -> None:
     message.operation_id = incident.operation_id
     write_time(message.open_time, incident.opened_at)
     message.detail.update(incident.detail)
+
+
+def write_parked(message: pb.ParkedEvidence, parked: Parked) -> None:
+    message.operation_id = parked.operation_id
+    message.evidence_id = str(parked.evidence_id)
+    message.kind = _KINDS[parked.kind]
+    message.source = parked.source
+    message.actor = parked.actor
+    message.role = parked.role.value
+    write_time(message.park_time, parked.parked_at)
 
 
 def write_money(message: money_pb2.Money, amount: Decimal, currency: str) -> None:

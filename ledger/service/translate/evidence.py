@@ -45,13 +45,14 @@ def usage(message: pb.UsageEvidence) -> Usage:
     charged: Decimal | None = None
     charged_currency = document = flavor = ""
     defects: tuple[str, ...] = ()
+    read_model = read_tier = ""
     if kind == "buckets":
         buckets = _buckets(message.buckets)
     elif kind == "provider_usage":
         document, flavor = message.provider_usage.json, message.provider_usage.api_flavor
         seen = _normalized(document, flavor)
         buckets, defects = seen.buckets, seen.defects
-        model, tier = model or seen.model, tier or seen.service_tier
+        read_model, read_tier = seen.model, seen.service_tier
     elif kind == "charged":
         charged, charged_currency = money(message.charged, "usage.charged")
     else:
@@ -72,6 +73,8 @@ def usage(message: pb.UsageEvidence) -> Usage:
         optional_identifier(message.provider_receipt, "usage.provider_receipt"),
         empty_or_identifier(message.response_id, "usage.response_id"),
         _observed(message, "usage.observe_time"),
+        read_model,
+        read_tier,
     )
 
 

@@ -154,16 +154,17 @@ HOLDS = (
     ),
     Law(
         "5.3",
-        "A resolution rests on accepted evidence with its digest, which nothing rules out, and on the entry that it posted.",
+        "A resolution rests on authoritative evidence with its digest, which nothing rules out, and on the entry that it posted.",
         """
         SELECT CASE
             WHEN (r.kind = 'NEVER_DISPATCHED') <> (r.evidence_id IS NULL)
                 THEN format('revision %s of operation %s of %s is %s %s evidence', r.revision, r.operation_id, r.tenant, r.kind,
                     CASE WHEN r.evidence_id IS NULL THEN 'without' ELSE 'with' END)
-            WHEN r.evidence_id IS NOT NULL AND (v.status, v.kind, v.digest) IS DISTINCT FROM ('ACCEPTED'::text, r.kind, r.digest)
+            WHEN r.evidence_id IS NOT NULL AND (v.classification, v.kind, v.digest)
+                    IS DISTINCT FROM ('AUTHORITATIVE'::text, r.kind, r.digest)
                 THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
-                    coalesce(v.status || ' ' || v.kind, 'not there'))
-            WHEN h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT') AND v.status = 'ACCEPTED'
+                    coalesce(v.classification || ' ' || v.kind, 'not there'))
+            WHEN h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT') AND v.classification = 'AUTHORITATIVE'
                 THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
             WHEN r.kind = 'USAGE' AND h.state = 'SETTLED' AND NOT h.execution_seen
                 THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
@@ -203,6 +204,17 @@ HOLDS = (
         SELECT CASE WHEN count(*) > 1 THEN format('exclusive key %s of %s has %s open holds', exclusive_key, tenant, count(*)) END
         FROM hold WHERE exclusive_key IS NOT NULL AND state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN')
         GROUP BY tenant, exclusive_key
+        """,
+    ),
+    Law(
+        "5.6",
+        "Evidence is AUTHORITATIVE if, and only if, a resolution rests on it.",
+        """
+        SELECT CASE WHEN (v.classification = 'AUTHORITATIVE') <> (r.evidence_id IS NOT NULL)
+            THEN format('evidence %s of operation %s of %s is %s, and %s resolution rests on it', v.evidence_id, v.operation_id,
+                v.tenant, v.classification, CASE WHEN r.evidence_id IS NULL THEN 'no' ELSE 'a' END) END
+        FROM evidence v LEFT JOIN resolution r
+            ON (r.tenant, r.operation_id, r.evidence_id) = (v.tenant, v.operation_id, v.evidence_id)
         """,
     ),
 )

@@ -9,6 +9,7 @@ from ledger.store.read.cards import get_card, list_cards
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
+from ledger.store.read.parked import Place, Round, list_parked, waited
 
 __all__ = [
     "Balance",
@@ -16,6 +17,8 @@ __all__ = [
     "JournalEntry",
     "Key",
     "Page",
+    "Place",
+    "Round",
     "balance",
     "due",
     "get_budget",
@@ -26,5 +29,7 @@ __all__ = [
     "list_entries",
     "list_holds",
     "list_incidents",
+    "list_parked",
     "list_postings",
+    "waited",
 ]

@@ -1,4 +1,4 @@
-"""A ledger that a command talks to, with the token of the environment."""
+"""A ledger that a command line talks to, with the token of the environment."""
 
 import os
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import grpc.aio
 
-from ledger.client import Client, connect, error_reason
+from ledger.client.connection import Client, connect, error_reason
 
 TOKEN_VARIABLE = "SPEND_LEDGER_TOKEN"  # noqa: S105 - the name of the variable
 
