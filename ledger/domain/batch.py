@@ -18,7 +18,9 @@ from ledger.domain.model import (
     Parked,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
+    SeenFact,
     Sign,
 )
 from ledger.domain.refusals import Refusal
@@ -28,13 +30,19 @@ class StaleRows(Exception):
     """The rows were read before another transaction committed what a receipt read after it speaks of: load them again."""
 
 
+class NotLoaded(Exception):
+    """An earlier command of the batch changed the tree, and a later one needs a book of the new path: decide them apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.
 
-    `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
-    closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
+    `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
+    be moved, keyed (tenant, budget_id), as they are under the locks of their books. `closed_budgets` are those on the paths of
+    holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book. `signs` are those of operations that are about to be reserved, sent,
     freed or reported without a hold; `parked` is the evidence that is to be filed, locked; `waiting` is how much evidence is
     parked of each tenant that parks.
@@ -45,12 +53,13 @@ class Loaded:
     stripe: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
-    closed_books: frozenset[tuple[str, str]] = frozenset()
+    closed_budgets: frozenset[tuple[str, str]] = frozenset()
     budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
     cards: Mapping[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
     signs: Mapping[tuple[str, str], tuple[Sign, ...]] = field(default_factory=dict)
     parked: Mapping[tuple[str, str, UUID], Parked] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +87,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards.
+    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards.
 
     `unparked` are the keys of what waits no longer.
     """
@@ -89,10 +98,11 @@ class Decision:
     entries: list[Entry] = field(default_factory=list)
     postings: list[Posting] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
+    refused: list[RefusedCommand] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
-    budgets: list[Budget] = field(default_factory=list)
+    budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
     parked: list[Parked] = field(default_factory=list)

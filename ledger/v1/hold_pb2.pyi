@@ -174,6 +174,8 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     """Two provider receipts for one hold: the provider accepted twice."""
     INCIDENT_KIND_ORPHAN_EVIDENCE: _IncidentKind.ValueType  # 3
     """Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
+    INCIDENT_KIND_WRITE_MISMATCH: _IncidentKind.ValueType  # 4
+    """A caller believed something of a write that the rows do not have."""
 
 class IncidentKind(_IncidentKind, metaclass=_IncidentKindEnumTypeWrapper): ...
 
@@ -184,6 +186,8 @@ INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
 INCIDENT_KIND_ORPHAN_EVIDENCE: IncidentKind.ValueType  # 3
 """Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
+INCIDENT_KIND_WRITE_MISMATCH: IncidentKind.ValueType  # 4
+"""A caller believed something of a write that the rows do not have."""
 Global___IncidentKind: _TypeAlias = IncidentKind  # noqa: Y015
 
 @_typing.final

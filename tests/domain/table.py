@@ -1,6 +1,9 @@
 """The table language of the tests: one line is one command with its expected outcome, or one check of the books.
 
-    budget org USD 10 under=root -> ok          (`unlimited` is no limit)
+    budget org USD 10 under=root -> ok          (`unlimited` is no limit; `max_hold=5 max_open=3` are caps)
+    caps org max_hold=6 max_open=none -> ok     (those that are named are changed)
+    move team under=org -> ok                   (without `under` to the root)
+    close org -> ok
     reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
     reserve op2 org card=gpt in=2000 out=500 -> ok
     | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
@@ -20,7 +23,9 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.batch import Outcome
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
+from ledger.domain.claims import Claim
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -35,6 +40,7 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
     Usage,
+    VerifyWrite,
 )
 from ledger.domain.model import Caller, Role
 from ledger.domain.money import parse_amount, parse_price
@@ -202,11 +208,49 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
     return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
 
 
+def claim(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`claim op1 state=SETTLED amount=5 settled=4 budgets=org,team digest=ab receipt=r1 operation=op1`"""
+    budgets = options.pop("budgets", None)
+    believed = Claim(
+        operation_id=options.pop("operation", None),
+        state=options.pop("state", None),
+        amount=_believed(options.pop("amount", None)),
+        settled=_believed(options.pop("settled", None)),
+        budget_ids=None if budgets is None else frozenset(budgets.split(",")),
+        digest=bytes.fromhex(options.pop("digest", "")) or None,
+        provider_receipt=options.pop("receipt", None),
+    )
+    return VerifyWrite(caller, key, words[0], believed)
+
+
+def _believed(amount: str | None) -> tuple[Decimal, str] | None:
+    return None if amount is None else (Decimal(amount), "USD")
+
+
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
     budget_id, currency, limit = words
     most = None if limit == "unlimited" else parse_amount(limit)
     name = options.pop("name", budget_id)
-    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most)
+    _, caps = _caps(options)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most, **caps)
+
+
+def caps(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    mask, changes = _caps(options)
+    return UpdateBudget(caller, key, words[0], mask, **changes)
+
+
+def _caps(options: Options) -> tuple[tuple[str, ...], dict[str, Any]]:
+    changes: dict[str, Any] = {}
+    for option, name, kind in (("max_hold", "max_hold", parse_amount), ("max_open", "max_open_holds", int)):
+        if option in options:
+            value = options.pop(option)
+            changes[name] = None if value == "none" else kind(value)
+    return tuple(sorted(changes)), changes
+
+
+def move(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    return MoveBudget(caller, key, words[0], options.pop("under", None))
 
 
 def grant(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -260,7 +304,11 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "usage": usage,
     "charge": usage,
     "proof": proof,
+    "claim": claim,
     "budget": budget,
+    "caps": caps,
+    "close": _simple(CloseBudget),
+    "move": move,
     "grant": grant,
     "card": card,
 }

@@ -101,18 +101,18 @@ def test_reports_of_one_operation_are_filed_in_their_order_in_the_name_of_who_br
     world = run(
         ORG
         + """
-    fin: charge op1 4 source=OPERATOR -> ok parked
-    gw2: charge op1 4 source=OPERATOR -> ok parked           # the same, but not from finance: another report
+    gw2: charge op1 4 source=OPERATOR -> ok parked           # not for a gateway to say
+    fin: charge op1 4 source=OPERATOR -> ok parked           # the same from finance is another report
     charge op1 5 receipt=r2 -> ok parked
     reserve op1 org 6 -> ok
-    worker ok EVIDENCE_REJECTED RESOLUTION_CONFLICT
+    worker EVIDENCE_REJECTED ok RESOLUTION_CONFLICT
     hold op1 SETTLED settled=4
-    evidence op1 PARKED PARKED PARKED AUTHORITATIVE REJECTED CONFLICTING
+    evidence op1 PARKED PARKED PARKED REJECTED AUTHORITATIVE CONFLICTING
     incidents op1 RESOLUTION_CONFLICT provider_receipt=r2
     waits op1 0
     """
     )
-    assert [e.actor for e in world.evidence] == ["fin", "gw2", "gw"] * 2
+    assert [e.actor for e in world.evidence] == ["gw2", "fin", "gw"] * 2
 
 
 def test_finance_may_accept_an_overrun_before_the_hold_is_there() -> None:

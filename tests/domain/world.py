@@ -11,20 +11,13 @@ from uuid import UUID
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    CreateBudget,
-    FileParked,
-    GrantBudget,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, FileParked, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
     Book,
     Budget,
+    Classification,
     Entry,
     Evidence,
     Grant,
@@ -33,17 +26,29 @@ from ledger.domain.model import (
     Parked,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
+    SeenFact,
     Sign,
 )
 from ledger.domain.money import CONTEXT, fits
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budget_of,
+    budgets_named,
+    card_named,
+    card_of,
+    fact_brought,
+    financial_book,
+    subtree_moved,
+)
 from ledger.domain.quotes import Quote
 from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
 STRIPE = 3
+_UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -77,6 +82,7 @@ class World:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
@@ -106,9 +112,12 @@ class World:
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -119,8 +128,9 @@ class World:
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
             if isinstance(command, BeginDispatch) and hold is not None:
-                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
-        on_holds = [c for c in commands if not isinstance(c, CreateBudget | GrantBudget | PutPriceCard)]
+                levels = [(hold.tenant, budget_of(book)) for book in hold.books]
+                closed |= {level for level in levels if self.budgets[level].closed_at is not None}
+        on_holds = [c for c in commands if not isinstance(c, OnBudget | PutPriceCard)]
         signs = {c.hold_key: self._signs(*c.hold_key) for c in on_holds if signs_matter(c, holds.get(c.hold_key))}
         to_file = [c.parked_key for c in commands if isinstance(c, FileParked)]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
@@ -130,12 +140,13 @@ class World:
             stripe=STRIPE,
             holds=holds,
             books=books,
-            closed_books=frozenset(closed),
+            closed_budgets=frozenset(closed),
             budgets=budgets,
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            facts=self._facts(commands, holds),
             signs=signs,
             parked={key: self.parked[key] for key in to_file if key in self.parked},
             waiting={c.caller.tenant: sum(key[0] == c.caller.tenant for key in self.parked) for c in commands},
@@ -149,6 +160,19 @@ class World:
             *(Sign(tenant, operation_id, p.identity, None, p.kind, p.parked_at) for p in waits),
             *(Sign(tenant, operation_id, None, i.incident_id, i.detail["kind"], i.opened_at) for i in cases),
         )
+
+    def _facts(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str, bytes], SeenFact]:
+        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
+        found: dict[tuple[str, str, bytes], SeenFact] = {}
+        for seen in self.evidence:
+            key = (seen.tenant, seen.operation_id, seen.fact)
+            resolves = seen.classification is Classification.AUTHORITATIVE
+            if key in brought and (resolves or found.get(key, _UNSEEN).digest is None):
+                found[key] = SeenFact(seen.source, seen.digest if resolves else None)
+        return found
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -177,11 +201,12 @@ class World:
             assert self.parked.setdefault(place, waits._replace(report=json.loads(json.dumps(waits.report)))) == waits
         for place in decision.unparked:
             del self.parked[place]
+        self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
-        for budget in decision.budgets:
-            assert (budget.tenant, budget.budget_id) not in self.budgets
-            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for key, budget in decision.budgets.items():
+            assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
+            self.budgets[key] = stored(budget)
         for grant in decision.grants:
             assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
         for card in decision.cards:

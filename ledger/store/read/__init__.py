@@ -10,15 +10,18 @@ from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
 from ledger.store.read.parked import Place, Round, list_parked, waited
+from ledger.store.read.writes import Invocation, Written, list_invocations, written
 
 __all__ = [
     "Balance",
     "BudgetState",
+    "Invocation",
     "JournalEntry",
     "Key",
     "Page",
     "Place",
     "Round",
+    "Written",
     "balance",
     "due",
     "get_budget",
@@ -29,7 +32,9 @@ __all__ = [
     "list_entries",
     "list_holds",
     "list_incidents",
+    "list_invocations",
     "list_parked",
     "list_postings",
     "waited",
+    "written",
 ]
