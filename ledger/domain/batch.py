@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -43,9 +43,10 @@ class Loaded:
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
-    `stripe` chooses the stripe of the financial book. `signs` are those of operations that are about to be reserved, sent,
-    freed or reported without a hold; `parked` is the evidence that is to be filed, locked; `waiting` is how much evidence is
-    parked of each tenant that parks.
+    `stripe` chooses the stripe of the financial book. `resolutions` has all revisions of a hold, the first one first, where
+    needs.needs_resolutions says so. `signs` are those of operations that are about to be reserved, sent, freed or reported
+    without a hold; `parked` is the evidence that is to be filed, locked; `waiting` is how much evidence is parked of each tenant
+    that parks.
     """
 
     now: datetime
@@ -59,8 +60,9 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
-    signs: Mapping[tuple[str, str], tuple[Sign, ...]] = field(default_factory=dict)
+    signs: Mapping[tuple[str, str], Sequence[Sign]] = field(default_factory=dict)
     parked: Mapping[tuple[str, str, UUID], Parked] = field(default_factory=dict)
     waiting: Mapping[str, int] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ class Outcome(NamedTuple):
     """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
 
     `parked`: there is no hold yet, and the evidence is kept for it.
+    `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
     """
 
     refusal: Refusal | None = None
@@ -83,6 +86,7 @@ class Outcome(NamedTuple):
     matched_by_operation: bool = False
     incident_id: UUID | None = None
     parked: bool = False
+    superseded_by: bytes | None = None
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     FileParked,
     GrantBudget,
@@ -28,9 +29,10 @@ from ledger.domain.commands import (
     Resolve,
     VerifyWrite,
 )
+from ledger.domain.correcting import correct
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
-from ledger.domain.model import Receipt, RefusedCommand
+from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
 from ledger.domain.parking import file_parked, parked_before, report
 from ledger.domain.refusals import Reason, Refusal
@@ -45,6 +47,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Release: release,
     Resolve: report,
     FileParked: file_parked,
+    Correct: correct,
     Lapse: lapse,
     VerifyWrite: verify_write,
     CreateBudget: create_budget,
@@ -56,7 +59,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget, UpdateBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget, UpdateBudget)
 # The service's own commands come again and again; a key is claimed by what they do to a hold.
 _OWN = (Lapse, FileParked, VerifyWrite)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
@@ -162,4 +165,17 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
-    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        may_send=may_send(hold, dispatch, work.now),
+        superseded_by=_superseded_since(work, hold, receipt),
+    )
+
+
+def _superseded_since(work: Work, hold: Hold, receipt: Receipt) -> bytes | None:
+    """The digest in force, if another was in force when the key acted. Of commands without revisions loaded: None."""
+    revisions = work.loaded.resolutions.get((hold.tenant, hold.operation_id), ())
+    left = [r.digest for r in revisions if r.recorded_at <= receipt.recorded_at]
+    return hold.resolution_digest if left and left[-1] != hold.resolution_digest else None

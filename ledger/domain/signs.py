@@ -34,7 +34,7 @@ def signs_matter(command: Command, hold: Hold | None) -> bool:
     return isinstance(command, Lapse) and hold is not None
 
 
-def signs_of(work: Work, key: tuple[str, str]) -> tuple[Sign, ...]:
+def signs_of(work: Work, key: tuple[str, str]) -> Sequence[Sign]:
     """Everything that says that the operation's call was made: evidence that waits, and cases about what waited in vain."""
     return work.loaded.signs.get(key, ())
 

@@ -8,7 +8,7 @@ same reason it asks whether a budget changed meanwhile (its path, its caps, its 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection, Integer, LargeBinary, Text, Uuid, case, cast, literal_column, select
@@ -23,10 +23,9 @@ from ledger.domain.commands import (
     PutPriceCard,
     Reserve,
     Resolve,
-    Usage,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Classification, Grant, Hold, SeenFact, Sign
+from ledger.domain.model import Book, Classification, Grant, Hold, Resolution, SeenFact, Sign
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -35,12 +34,13 @@ from ledger.domain.needs import (
     card_of,
     fact_brought,
     financial_book,
+    may_post_expense,
+    needs_resolutions,
     subtree_moved,
     tree_changed,
 )
 from ledger.domain.parking import MOST_PARKED
 from ledger.domain.signs import ORPHAN, signs_matter
-from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.arrays import Integers
@@ -61,6 +61,7 @@ from ledger.store.statements import (
 
 Key: TypeAlias = tuple[str, str]
 CardKey: TypeAlias = tuple[str, str, int]
+OnHold = TypeVar("OnHold", Resolution, Sign)
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card, _budget = t.hold.c, t.book.c, t.price_card.c, t.budget.c
@@ -89,6 +90,10 @@ GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.prim
 CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+# Several rows for each key: their order keeps the planner from making it a join.
+RESOLUTIONS = look_up(
+    columns_of(t.resolution).order_by(t.resolution.c.revision), (t.resolution.c.tenant, t.resolution.c.operation_id)
+)
 _parked, _incident = t.parked.c, t.incident.c
 # More than can be: what waits for one operation is bounded, and with it the cases.
 MOST_SIGNS = literal_column("100", Integer())
@@ -166,6 +171,7 @@ def load(
         closed = p.send(CLOSED_BUDGETS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         signs = p.send(SIGNS, [c.hold_key for c in asked])
         waiting = p.send(WAITING, sorted({(c.caller.tenant,) for c in asked if isinstance(c, Resolve)}))
         parked = p.send(PARKED, sorted(c.parked_key for c in commands if isinstance(c, FileParked)))
@@ -190,19 +196,12 @@ def load(
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
-        signs=_by_operation(map(Sign._make, rows_of(signs))),
+        resolutions=_by_hold(map(rows.resolution_from, rows_of(revisions))),
+        signs=_by_hold(map(Sign._make, rows_of(signs))),
         parked={(p.tenant, p.operation_id, p.evidence_id): p for p in map(rows.parked_from, rows_of(parked))},
         waiting=dict(rows_of(waiting)),
     )
     return loaded, transaction_id
-
-
-def _by_operation(signs: Iterable[Sign]) -> dict[Key, tuple[Sign, ...]]:
-    found: dict[Key, tuple[Sign, ...]] = {}
-    for sign in signs:
-        key = (sign.tenant, sign.operation_id)
-        found[key] = (*found.get(key, ()), sign)
-    return found
 
 
 def _hold_key(command: Command) -> Key:
@@ -210,17 +209,9 @@ def _hold_key(command: Command) -> Key:
 
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
-    """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
-    settling = (
-        holds[c.hold_key]
-        for c in commands
-        if isinstance(c, Resolve) and isinstance(c.evidence, Usage) and c.hold_key in holds
-    )
-    distinct = {
-        (hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold
-        for hold in settling
-        if hold.state not in TERMINAL
-    }
+    """The stripes of the financial book that may be posted to, as they are when they are new."""
+    posting = (hold for c in commands if (hold := holds.get(_hold_key(c))) is not None and may_post_expense(c, hold))
+    distinct = {(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold for hold in posting}
     books = (financial_book(hold, stripe) for hold in distinct.values())
     return {(book.tenant, book.book_id): book for book in books}
 
@@ -259,6 +250,21 @@ def _trees(commands: Sequence[Command]) -> list[tuple[int]]:
 def _tree_lock(tenant: str) -> int:
     hashed = hashlib.sha256(b"ledger/tree\n" + tenant.encode()).digest()
     return int.from_bytes(hashed[:8], signed=True)
+
+
+def _revised(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key]:
+    """The holds of which all revisions are needed."""
+    named = ((c, holds.get(_hold_key(c))) for c in commands)
+    return sorted(
+        (hold.tenant, hold.operation_id) for c, hold in named if hold is not None and needs_resolutions(c, hold)
+    )
+
+
+def _by_hold(found: Iterable[OnHold]) -> dict[Key, list[OnHold]]:
+    of_holds: dict[Key, list[OnHold]] = {}
+    for row in found:
+        of_holds.setdefault((row.tenant, row.operation_id), []).append(row)
+    return of_holds
 
 
 def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:

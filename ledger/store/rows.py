@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Role
+from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Resolution, Role
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
@@ -91,6 +91,12 @@ def parked_from(row: Row) -> Parked:
         tenant, operation_id, evidence_id, identity, ResolutionKind(kind), source, actor, Role(role), attempt, from_json(report),
         parked_at,
     )  # fmt: skip
+
+
+def resolution_from(row: Row) -> Resolution:
+    tenant, operation_id, revision, kind, *facts = row
+    resolution = Resolution(tenant, operation_id, revision, ResolutionKind(kind), *facts)
+    return resolution._replace(lines=tuple(from_json(row[9])))
 
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:

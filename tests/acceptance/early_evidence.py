@@ -77,7 +77,7 @@ class EarlyEvidence(NaiveModel):
         assert not answer.may_send
         cost, receipt = self.parked.pop(operation)
         hold = self.holds[operation] = ModelHold(amount, tolerance, levels, request, "SETTLED", kind="USAGE")
-        hold.executed, hold.receipt = True, receipt
+        hold.executed, hold.attempted, hold.receipt = True, True, receipt
         if cost > amount + tolerance:
             hold.kind, hold.state = "", self.after_inferred_dispatch(operation)
         else:

@@ -5,6 +5,7 @@ what is wrong. They are asked in one snapshot.
 """
 
 from ledger.store.laws.books import BOOKS
+from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
@@ -22,7 +23,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *RECORDS)
 
 __all__ = [
     "EXAMPLES",
