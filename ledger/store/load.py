@@ -118,6 +118,7 @@ SIGNS = look_up_each(
     (_waits.limit(MOST_SIGNS), _waited.limit(MOST_SIGNS)),
     ((_parked.tenant, _parked.operation_id), (_incident.tenant, _incident.operation_id)),
 )
+# Locked by the order of their keys: two servers that file the same wait here, and do not meet crosswise when they remove it.
 PARKED = look_up(columns_of(t.parked).with_for_update(), list(t.parked.primary_key.columns))
 WAITING = count_up_to(_parked.tenant, MOST_PARKED)
 # What resolved the hold before what did not, and the latest of it.

@@ -115,6 +115,13 @@ def test_reports_of_one_operation_are_filed_in_their_order_in_the_name_of_who_br
     assert [e.actor for e in world.evidence] == ["gw2", "fin", "gw"] * 2
 
 
+def test_the_same_report_from_another_role_of_the_same_actor_is_another() -> None:
+    world = run(ORG)
+    for role in (Role.GATEWAY, Role.FINANCE, Role.GATEWAY):
+        world.step(Resolve(Caller("t1", "books", role), f"key of {role}", "op1", _charge("4", "STATEMENT")))
+    run("waits op1 2\nreserve op1 org 6 -> ok\nworker EVIDENCE_REJECTED ok\nhold op1 SETTLED settled=4", world)
+
+
 def test_finance_may_accept_an_overrun_before_the_hold_is_there() -> None:
     run(
         ORG
