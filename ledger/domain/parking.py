@@ -12,10 +12,10 @@ from typing import Final
 
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.commands import FileParked, Resolve
+from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
 from ledger.domain.model import Classification, Parked
 from ledger.domain.refusals import Reason
-from ledger.domain.reports import identity_of, to_document
 from ledger.domain.resolving import kind_of, record, resolve, source_of
 from ledger.domain.signs import ORPHAN, can_wait, signs_of
 from ledger.domain.work import Work, refuse

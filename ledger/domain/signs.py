@@ -7,12 +7,15 @@ is freed past it.
 from collections.abc import Sequence
 from typing import Any
 
+from ledger.domain.attempt_commands import Cancel
 from ledger.domain.commands import BeginDispatch, Command, FileParked, Lapse, NoCostProof, Release, Reserve, Resolve
 from ledger.domain.model import Hold, Sign
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.work import Work
 
 ORPHAN = "ORPHAN_EVIDENCE"
+_SEND_OR_FREE = (BeginDispatch, Release, Cancel, Lapse)
+_MAY_BE_SENT_OR_FREED = frozenset({HoldState.RESERVED, HoldState.DISPATCHING})
 
 
 def can_wait(evidence: object) -> bool:
@@ -29,9 +32,7 @@ def signs_matter(command: Command, hold: Hold | None) -> bool:
         return hold is None
     if isinstance(command, Resolve):
         return hold is None and not isinstance(command, FileParked) and can_wait(command.evidence)
-    if isinstance(command, (BeginDispatch, Release)):
-        return hold is not None and hold.state is HoldState.RESERVED
-    return isinstance(command, Lapse) and hold is not None
+    return isinstance(command, _SEND_OR_FREE) and hold is not None and hold.state in _MAY_BE_SENT_OR_FREED
 
 
 def signs_of(work: Work, key: tuple[str, str]) -> Sequence[Sign]:

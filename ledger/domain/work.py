@@ -25,6 +25,7 @@ class Work:
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
         self.waiting: dict[str, int] = dict(loaded.waiting)
+        self.bound: dict[tuple[str, str, str], str] = dict(loaded.bound)
 
     @property
     def now(self) -> datetime:

@@ -8,8 +8,8 @@ do no harm: who comes second finds nothing to do.
 import logging
 from datetime import timedelta
 
+from ledger.domain.filing import filing
 from ledger.domain.refusals import Reason, Refusal
-from ledger.domain.reports import filing
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.reconcile.looper import Looper

@@ -9,8 +9,8 @@ from ledger.domain import parking
 from ledger.domain.batch import StaleRows
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.decide import decide
+from ledger.domain.filing import filing
 from ledger.domain.model import Caller, Role
-from ledger.domain.reports import filing
 from tests.domain.table import run
 from tests.domain.world import World
 
@@ -27,7 +27,7 @@ def test_a_webhook_before_the_reserve_settles_the_hold_once_and_nobody_may_send(
     charge op1 4 source=WEBHOOK receipt=r1 observed=09:58 key=k1 -> unchanged parked replayed
     evidence op1 PARKED
     after 10m
-    reserve op1 org 6 nonce=n1 -> ok                        # no permission: the call was made
+    reserve op1 org 6 nonce=n1 -> ok CALL_WAS_SEEN          # no permission: the call was made
     hold op1 DISPATCHING attempt=1 inferred=yes execution_seen=yes executor=none
     balance org available=4 held=6
     release op1 -> HOLD_STATE says="was dispatched"
@@ -38,7 +38,7 @@ def test_a_webhook_before_the_reserve_settles_the_hold_once_and_nobody_may_send(
     entries op1 RESERVE SETTLE
     evidence op1 PARKED AUTHORITATIVE
     waits op1 0
-    dispatch op1 nonce=n1 -> unchanged
+    dispatch op1 nonce=n1 -> unchanged RESOLVED
     charge op1 4 source=WEBHOOK receipt=r1 key=k1 -> unchanged replayed
     worker
     """
@@ -79,7 +79,7 @@ def test_a_proof_that_the_provider_refused_waits_and_frees_the_hold() -> None:
         ORG
         + """
     proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok parked
-    reserve op1 org 6 nonce=n1 -> ok
+    reserve op1 org 6 nonce=n1 -> ok LEASE_RAN_OUT          # whatever became of the call, it was made
     hold op1 DISPATCHING execution_seen=no inferred=yes
     worker ok
     hold op1 SETTLED settled=0 resolution_kind=NO_COST
@@ -139,7 +139,7 @@ def test_evidence_that_does_not_fit_the_hold_ends_its_waiting_and_the_hold_stays
         ORG
         + """
     charge op1 4 provider=other -> ok parked
-    reserve op1 org 6 nonce=n1 -> ok
+    reserve op1 org 6 nonce=n1 -> ok CALL_WAS_SEEN
     sys: lapse op1 -> unchanged
     worker EVIDENCE_REJECTED
     waits op1 0
@@ -218,7 +218,7 @@ def test_evidence_whose_hold_does_not_come_in_time_is_a_case_and_stays() -> None
     waits op1 0
     incidents op1 ORPHAN_EVIDENCE
     after 1h
-    reserve op1 org 6 nonce=n1 -> ok                         # still nobody may send
+    reserve op1 org 6 nonce=n1 -> ok CALL_WAS_SEEN           # still nobody may send
     hold op1 DISPATCHING inferred=yes execution_seen=yes
     sys: lapse op1 -> ok
     hold op1 OUTCOME_UNKNOWN
@@ -265,7 +265,7 @@ def test_no_more_than_so_many_reports_of_a_tenant_wait(monkeypatch: pytest.Monke
     charge op4 1 -> EVIDENCE_NOT_PARKED
     incidents op4 ORPHAN_EVIDENCE
     t2/gw: charge op1 1 -> ok parked
-    reserve op3 org 1 nonce=n1 -> ok                        # its evidence was there, if only as a case
+    reserve op3 org 1 nonce=n1 -> ok CALL_WAS_SEEN          # its evidence was there, if only as a case
     hold op3 DISPATCHING
     """
     )
@@ -313,13 +313,35 @@ def test_a_reserve_that_did_not_see_the_evidence_is_caught_up_with() -> None:
 def test_a_dispatch_after_the_race_gets_no_permission() -> None:
     run(
         """
-    dispatch op1 nonce=n1 -> ok
-    hold op1 DISPATCHING inferred=yes execution_seen=yes
-    dispatch op1 nonce=n2 -> unchanged
+    dispatch op1 nonce=n1 -> unchanged CALL_WAS_SEEN
+    hold op1 RESERVED
     worker ok
-    hold op1 SETTLED settled=4 attempt=1
+    hold op1 SETTLED settled=4 attempt=1 inferred=yes
     """,
         race("reserve op1 org 6 -> ok"),
+    )
+
+
+def test_a_cancel_frees_nothing_past_the_evidence() -> None:
+    run(
+        """
+    cancel op1 -> HOLD_STATE says="is being filed"
+    worker ok
+    hold op1 SETTLED settled=4
+    """,
+        race("reserve op1 org 6 -> ok"),
+    )
+    # An attempt that is said not to have been sent, against evidence that it was.
+    run(
+        """
+    dispatch op1 nonce=n2 -> unchanged CALL_WAS_SEEN
+    cancel op1 -> ok PERMISSION_TO_SEND
+    hold op1 OUTCOME_UNKNOWN
+    worker ok
+    hold op1 SETTLED settled=4
+    balance org available=6 unknown=0 spent=4
+    """,
+        race("reserve op1 org 6 nonce=n1 -> ok send", "failed op1 nonce=n1 -> ok"),
     )
 
 

@@ -14,6 +14,7 @@ from ledger.domain.commands import Command, Correct, Dispatch, NoCostProof, Rese
 from ledger.domain.decide import decide
 from ledger.domain.model import (
     Account,
+    Axis,
     Book,
     Budget,
     Caller,
@@ -24,6 +25,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Parked,
     Posting,
     Receipt,
@@ -144,6 +146,13 @@ def parked(**changes: Any) -> Parked:
     return Parked(
         T, "op-1", UUID(int=7), b"i" * 32, ResolutionKind.USAGE, "WEBHOOK", "gateway-1", Role.GATEWAY, 0,
         {"Usage": {"source": "WEBHOOK", "defects": ["größer"]}, "accept_overrun_reason": ""}, NOON,
+    )._replace(**changes)  # fmt: skip
+
+
+def observation(**changes: Any) -> Observation:
+    return Observation(
+        T, "op-1", UUID(int=11), Axis.EXECUTION, "ACCEPTED", 1, "RecordReceipt", "gateway-1", "sdk", "7", NOON, NOON, "stripe",
+        "rcpt-1", {"said": "so"},
     )._replace(**changes)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import Command, CreateBudget, FileParked
 from ledger.domain.decide import decide
-from ledger.domain.reports import filing
+from ledger.domain.filing import filing
 from ledger.domain.states import HoldState
 from ledger.engine.batch import Runner
 from ledger.store.database import Database
