@@ -15,6 +15,7 @@ from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
 from ledger.domain.model import Classification, Parked
+from ledger.domain.policies import BUILT_IN_NAME
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import kind_of, record, resolve, source_of
 from ledger.domain.signs import ORPHAN, can_wait, signs_of
@@ -83,7 +84,7 @@ def file_parked(work: Work, command: FileParked) -> Outcome:
 
 def _park(work: Work, command: Resolve, identity: bytes) -> None:
     caller, evidence = command.caller, command.evidence
-    evidence_id = record(work, command, 1, Classification.PARKED)
+    evidence_id = record(work, command, 1, Classification.PARKED, BUILT_IN_NAME)
     work.decision.parked.append(
         Parked(
             tenant=caller.tenant,
