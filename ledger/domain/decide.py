@@ -23,6 +23,7 @@ from ledger.domain.commands import (
     CreateBudget,
     FileParked,
     GrantBudget,
+    HoldCommand,
     Lapse,
     MarkOutcomeUnknown,
     PutEvidencePolicy,
@@ -175,6 +176,10 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
         if budget is None:
             raise StaleRows(command.budget_id)
         return standing(work, budget)
+    return _replay_on_hold(work, command, receipt)
+
+
+def _replay_on_hold(work: Work, command: HoldCommand, receipt: Receipt) -> Outcome:
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None and isinstance(command, Resolve) and receipt.state is None:
         return parked_before(work, command)

@@ -23,7 +23,7 @@ from ledger.domain.commands import (
     Resolve,
 )
 from ledger.domain.decide import decide
-from ledger.domain.keyed import OnBudget
+from ledger.domain.keyed import OnBudget, OnHold
 from ledger.domain.model import (
     Book,
     Budget,
@@ -151,7 +151,7 @@ class World:
             if hold is not None and needs_resolutions(command, hold):
                 key = (hold.tenant, hold.operation_id)
                 resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
-        on_holds = [c for c in commands if not isinstance(c, OnBudget | PutPriceCard)]
+        on_holds = [c for c in commands if isinstance(c, OnHold)]
         signs = {c.hold_key: self._signs(*c.hold_key) for c in on_holds if signs_matter(c, holds.get(c.hold_key))}
         to_file = [c.parked_key for c in commands if isinstance(c, FileParked)]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}

@@ -242,7 +242,7 @@ def write_incident(message: pb.Incident, incident: Incident) -> None:
 def write_parked(message: pb.ParkedEvidence, parked: Parked) -> None:
     message.operation_id = parked.operation_id
     message.evidence_id = str(parked.evidence_id)
-    message.kind = _KINDS[parked.kind]
+    message.kind = KIND_NUMBERS[parked.kind]
     message.source = parked.source
     message.actor = parked.actor
     message.role = parked.role.value
