@@ -158,18 +158,3 @@ class Holds(HoldServiceServicer):
         response = pb.ListIncidentsResponse()
         response.next_page_token = fill(response.incidents, page, place, answers.write_incident)
         return response
-
-    async def ListParkedEvidence(
-        self, request: pb.ListParkedEvidenceRequest, _context: Context
-    ) -> pb.ListParkedEvidenceResponse:
-        tenant = caller().tenant
-        place, operation = queries.parked(request, caller())
-        page = await ask(
-            self._reader,
-            lambda connection: read.list_parked(
-                connection, tenant, limit=place.size, after=place.after, operation_id=operation
-            ),
-        )
-        response = pb.ListParkedEvidenceResponse()
-        response.next_page_token = fill(response.evidence, page, place, answers.write_parked)
-        return response

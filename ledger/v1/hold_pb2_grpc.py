@@ -120,11 +120,6 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListIncidentsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListIncidentsResponse.FromString,
                 _registered_method=True)
-        self.ListParkedEvidence = channel.unary_unary(
-                '/ledger.v1.HoldService/ListParkedEvidence',
-                request_serializer=ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceRequest.SerializeToString,
-                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceResponse.FromString,
-                _registered_method=True)
 
 
 class HoldServiceServicer:
@@ -255,13 +250,6 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListParkedEvidence(self, request, context):
-        """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_HoldServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -349,11 +337,6 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListIncidents,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListIncidentsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListIncidentsResponse.SerializeToString,
-            ),
-            'ListParkedEvidence': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListParkedEvidence,
-                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceRequest.FromString,
-                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -816,33 +799,6 @@ class HoldService:
             '/ledger.v1.HoldService/ListIncidents',
             ledger_dot_v1_dot_hold__pb2.ListIncidentsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListIncidentsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListParkedEvidence(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/ledger.v1.HoldService/ListParkedEvidence',
-            ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceRequest.SerializeToString,
-            ledger_dot_v1_dot_hold__pb2.ListParkedEvidenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

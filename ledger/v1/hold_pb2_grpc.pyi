@@ -76,8 +76,6 @@ class HoldServiceStub:
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
-    ListParkedEvidence: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListParkedEvidenceRequest, _hold_pb2.ListParkedEvidenceResponse]
-    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 @_typing.type_check_only
 class HoldServiceAsyncStub(HoldServiceStub):
@@ -127,8 +125,6 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
-    ListParkedEvidence: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListParkedEvidenceRequest, _hold_pb2.ListParkedEvidenceResponse]  # type: ignore[assignment]
-    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
     """Holds: money set aside before a provider is called, resolved afterwards by evidence."""
@@ -277,13 +273,5 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListIncidentsResponse, _abc.Awaitable[_hold_pb2.ListIncidentsResponse]]:
         """Newest first. Roles: finance, auditor, admin."""
-
-    @_abc_1.abstractmethod
-    def ListParkedEvidence(
-        self,
-        request: _hold_pb2.ListParkedEvidenceRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_hold_pb2.ListParkedEvidenceResponse, _abc.Awaitable[_hold_pb2.ListParkedEvidenceResponse]]:
-        """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 def add_HoldServiceServicer_to_server(servicer: HoldServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

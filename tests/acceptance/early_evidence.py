@@ -6,7 +6,7 @@ from uuid import uuid4
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from ledger.v1 import hold_pb2
+from ledger.v1 import evidence_pb2, hold_pb2
 from tests.acceptance.harness import LiveLedger, Stubs, refused, usd
 from tests.acceptance.naive_model import BUDGETS, CHAINS, ModelHold, NaiveModel
 
@@ -91,5 +91,7 @@ class EarlyEvidence(NaiveModel):
 
     @invariant()
     def what_waits_is_the_models(self) -> None:
-        found = self.finance.holds.ListParkedEvidence(hold_pb2.ListParkedEvidenceRequest(page_size=1000)).evidence
+        found = self.finance.evidence.ListParkedEvidence(
+            evidence_pb2.ListParkedEvidenceRequest(page_size=1000)
+        ).evidence
         assert {evidence.operation_id for evidence in found} == set(self.parked)

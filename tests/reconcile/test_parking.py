@@ -12,7 +12,7 @@ from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.reconcile.parking import Parking
 from ledger.store.database import Database
-from ledger.v1 import hold_pb2, journal_pb2
+from ledger.v1 import evidence_pb2, hold_pb2, journal_pb2
 from tests.service.harness import (
     NONCE,
     Ledger,
@@ -55,7 +55,7 @@ async def until(ledger: Ledger, operation_id: str, state: "hold_pb2.HoldState.Va
 
 
 async def parked(ledger: Ledger, **asked: Any) -> list[str]:
-    found = await ledger.auditor.holds.ListParkedEvidence(hold_pb2.ListParkedEvidenceRequest(**asked))
+    found = await ledger.auditor.evidence.ListParkedEvidence(evidence_pb2.ListParkedEvidenceRequest(**asked))
     return [evidence.operation_id for evidence in found.evidence]
 
 
@@ -167,17 +167,19 @@ async def test_sixteen_reports_of_one_operation_wait_and_no_more(database_url: s
         assert (await ledger.gateway.holds.Resolve(webhook("op-2"))).parked
         assert await parked(ledger) == ["op-1"] * 16 + ["op-2"]
         assert await parked(ledger, operation_id="op-2") == ["op-2"]
-        page = await ledger.auditor.holds.ListParkedEvidence(hold_pb2.ListParkedEvidenceRequest(page_size=10))
+        page = await ledger.auditor.evidence.ListParkedEvidence(evidence_pb2.ListParkedEvidenceRequest(page_size=10))
         rest = await parked(ledger, page_size=10, page_token=page.next_page_token)
         assert rest == ["op-1"] * 6 + ["op-2"]
         one = page.evidence[0]
-        assert (one.kind, one.source, one.actor, one.role) == (
+        assert (one.kind, one.source, one.actor, one.reporter) == (
             hold_pb2.RESOLUTION_KIND_USAGE,
-            "WEBHOOK",
+            hold_pb2.EVIDENCE_SOURCE_WEBHOOK,
             "gateway-1",
-            "gateway",
+            evidence_pb2.REPORTER_GATEWAY,
         )
-        code, reason, _ = await refusal(ledger.gateway.holds.ListParkedEvidence(hold_pb2.ListParkedEvidenceRequest()))
+        code, reason, _ = await refusal(
+            ledger.gateway.evidence.ListParkedEvidence(evidence_pb2.ListParkedEvidenceRequest())
+        )
         assert (code, reason) == ("PERMISSION_DENIED", "ROLE_NOT_ALLOWED")
         # The refused key was never claimed, and the same report is taken once there is a hold.
         await ledger.gateway.holds.Reserve(reserve_request("op-1", "1"))

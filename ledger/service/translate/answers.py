@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ledger.domain.batch import Outcome
-from ledger.domain.model import Hold, Incident, Parked, Resolution
+from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.money import plain
 from ledger.domain.permission import WAY_OUT, Denial, Stopped
 from ledger.domain.quotes import Quote, QuoteKind
@@ -237,16 +237,6 @@ def write_incident(message: pb.Incident, incident: Incident) -> None:
     message.operation_id = incident.operation_id
     write_time(message.open_time, incident.opened_at)
     message.detail.update(incident.detail)
-
-
-def write_parked(message: pb.ParkedEvidence, parked: Parked) -> None:
-    message.operation_id = parked.operation_id
-    message.evidence_id = str(parked.evidence_id)
-    message.kind = KIND_NUMBERS[parked.kind]
-    message.source = parked.source
-    message.actor = parked.actor
-    message.role = parked.role.value
-    write_time(message.park_time, parked.parked_at)
 
 
 def write_money(message: money_pb2.Money, amount: Decimal, currency: str) -> None:
