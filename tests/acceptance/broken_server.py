@@ -4,13 +4,15 @@ python -m tests.acceptance.broken_server BUG
 """
 
 import sys
+from datetime import datetime
 from typing import Any
 
 from ledger.cli import main
-from ledger.domain import decide, holds
+from ledger.domain import attempts, decide, holds, permission
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import Release
+from ledger.domain.commands import Dispatch, Release
 from ledger.domain.journal import OpenBook
+from ledger.domain.model import Hold
 from ledger.domain.money import ZERO
 from ledger.domain.states import HoldState
 from ledger.domain.work import Work
@@ -27,10 +29,10 @@ def refuses_what_fits() -> None:
 
 
 def permits_twice() -> None:
-    def anyone(hold: Any, dispatch: Any, _now: Any) -> bool:
-        return dispatch is not None and hold.state is HoldState.DISPATCHING
+    def denial(hold: Hold, dispatch: Dispatch, now: datetime) -> Any:
+        return None if hold.state is HoldState.DISPATCHING else permission.denial(hold, dispatch, now)
 
-    holds.may_send = anyone  # type: ignore[assignment]
+    attempts.denial = denial  # type: ignore[attr-defined]
 
 
 def forgets_releases() -> None:
