@@ -382,6 +382,7 @@ HISTORY = """
     INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'past-' || n, 'state', 'SETTLED',
         'attempt', 1))).* FROM hold h, generate_series(1, 20000) n WHERE h.operation_id = 'template';
     INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'open-' || n, 'amount', n, 'attempt', 1,
+        'lease_expires_at', now(),
         'state', CASE n % 2 WHEN 0 THEN 'DISPATCHING' ELSE 'OUTCOME_UNKNOWN' END))).*
         FROM hold h, generate_series(1, 300) n WHERE h.operation_id = 'template';
 """

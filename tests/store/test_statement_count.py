@@ -118,10 +118,10 @@ COSTS = {
 COSTS_OF_ATTEMPTS = {
     "heartbeat": (3, 1),  # holds
     "failed": (3, 3),  # holds, receipts, observations
-    "retry": (3 + 1, 2),  # closed books; holds, receipts
+    "retry": (3 + 2, 2),  # closed budgets, signs; holds, receipts
     "receipt": (3 + 2, 3),  # who has it, by record and by evidence; holds, receipts, observations
     "delivery": (3, 2),  # receipts, observations
-    "cancel": (3 + 1, 6),  # as unknown
+    "cancel": (3 + 2, 6),  # as unknown, and signs
 }
 
 
