@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.cards import PriceCard
@@ -67,7 +67,10 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards."""
+    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards.
+
+    `events` says what changed, by tenant (ledger.domain.events).
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
@@ -81,3 +84,4 @@ class Decision:
     budgets: list[Budget] = field(default_factory=list)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

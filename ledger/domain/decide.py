@@ -26,6 +26,7 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
 )
+from ledger.domain.events import derive
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
 from ledger.domain.model import Receipt
 from ledger.domain.money import CONTEXT
@@ -70,6 +71,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
                 work.decision.receipts.append(_receipt(work, command, outcome))
             outcomes.append(outcome)
         work.journal.close()
+        derive(loaded, work.decision)
     return work.decision
 
 

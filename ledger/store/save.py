@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from ledger.domain.batch import Decision, Loaded
 from ledger.store import rows
 from ledger.store import tables as t
+from ledger.store.feed import RECORD
 from ledger.store.pipeline import Answer, StaleRow, pipeline
 from ledger.store.statements import append, append_once, change
 
@@ -65,6 +66,8 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_INCIDENTS, d.incidents)
         p.send(NEW_GRANTS, d.grants)
         p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
+        # The last: its place in the feed is read when nothing is waited for any more.
+        p.send(RECORD, [(tenant, loaded.now, d.events[tenant]) for tenant in sorted(d.events)])
     _all_written("book", books_written, len(changed_books))
     _all_written("hold", holds_written, len(changed_holds))
 

@@ -341,6 +341,26 @@ DAMAGE = [
     ),
     ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
     ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
+    ("8.1", "has 0 versions", "DELETE FROM outbox"),
+    ("8.1", "out of order", "UPDATE outbox SET turn = -turn, position = 1000000000 - position, xid = 1"),
+    ("8.1", "which has no hold", "DELETE FROM hold"),
+    (
+        "8.1",
+        "its feed leads to",
+        """UPDATE outbox SET events = replace(events::text, '"to":"SETTLED"', '"to":"RELEASED"')::json""",
+    ),
+    ("8.2", "is told 0 times", "DELETE FROM outbox"),
+    (
+        "8.2",
+        "is told 2 times",
+        "INSERT INTO outbox SELECT tenant, 9, position, turn, xid, 7, recorded_at, events FROM outbox",
+    ),
+    ("8.2", "which is not there", "DELETE FROM entry"),
+    ("8.3", "grant", "DELETE FROM budget_grant"),
+    ("8.3", "is told 0 times", "DELETE FROM outbox"),
+    ("8.3", "incident", "DELETE FROM incident"),
+    ("8.3", "price card", "DELETE FROM price_card"),
+    ("8.3", "budget", "DELETE FROM budget"),
 ]
 
 

@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
+from pydantic_core import from_json, to_json
+
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
@@ -60,6 +62,8 @@ class World:
         self.evidence: list[Evidence] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
         self._permitted: dict[tuple[str, str, int], bytes] = {}
 
     def step(self, *commands: Command) -> list[Outcome]:
@@ -135,6 +139,10 @@ class World:
         self.resolutions += decision.resolutions
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
+        # As jsonb has them; `told` are those of the last batch.
+        told = {tenant: from_json(to_json(events)) for tenant, events in decision.events.items()}
+        self.told = [(tenant, event) for tenant, events in told.items() for event in events]
+        self.events += self.told
         for budget in decision.budgets:
             assert (budget.tenant, budget.budget_id) not in self.budgets
             self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)

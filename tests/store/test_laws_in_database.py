@@ -30,6 +30,7 @@ WRITE_ONCE = {
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
+    "outbox": "An event is never changed or removed: its readers have it.",
 }
 
 Sql = psycopg.Connection[tuple[object, ...]]

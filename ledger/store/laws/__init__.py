@@ -6,6 +6,7 @@ what is wrong. They are asked in one snapshot.
 
 from ledger.store.laws.books import BOOKS
 from ledger.store.laws.entries import ENTRIES
+from ledger.store.laws.events import EVENTS
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
 from ledger.store.laws.records import RECORDS
@@ -20,7 +21,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS, *EVENTS)
 
 __all__ = [
     "EXAMPLES",

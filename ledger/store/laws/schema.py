@@ -28,6 +28,7 @@ TRIGGERS = {
     ),
     "book": ("book_identity", "book_never_removed", "book_version"),
     "budget": ("budget_never_removed",),
+    "outbox": ("outbox_append_only", "outbox_isolation", "outbox_place"),
 }
 _triggers = [(table, name) for table, names in TRIGGERS.items() for name in names]
 _constraints = [
