@@ -169,6 +169,27 @@ ROW_LAWS = {
         "current_setting('transaction_isolation') <> 'read committed'",
         "Events are recorded in READ COMMITTED: their place is read when the locks are there.",
     ),
+    "budget_version": (
+        "budget",
+        "UPDATE",
+        "NEW.version <> OLD.version + 1",
+        "The version of a budget grows by one with each change.",
+    ),
+    "budget_identity": (
+        "budget",
+        "UPDATE",
+        """
+        NEW.tenant <> OLD.tenant OR NEW.budget_id <> OLD.budget_id OR NEW.currency <> OLD.currency
+        OR NEW.created_at <> OLD.created_at
+        """,
+        "The name, currency and beginning of a budget never change.",
+    ),
+    "budget_closed": (
+        "budget",
+        "UPDATE",
+        "OLD.closed_at IS NOT NULL AND NEW.closed_at IS DISTINCT FROM OLD.closed_at",
+        "A budget that is closed stays closed.",
+    ),
 }
 
 

@@ -18,6 +18,7 @@ from ledger.domain.model import (
     Posting,
     Receipt,
     Resolution,
+    SeenFact,
 )
 from ledger.domain.refusals import Refusal
 
@@ -26,13 +27,19 @@ class StaleRows(Exception):
     """The rows were read before another transaction committed what a receipt read after it speaks of: load them again."""
 
 
+class NotLoaded(Exception):
+    """An earlier command of the batch changed the tree, and a later one needs a book of the new path: decide them apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.
 
-    `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
-    closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
+    `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
+    be moved, keyed (tenant, budget_id), as they are under the locks of their books. `closed_budgets` are those on the paths of
+    holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book.
     """
 
@@ -41,12 +48,13 @@ class Loaded:
     stripe: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
-    closed_books: frozenset[tuple[str, str]] = frozenset()
+    closed_budgets: frozenset[tuple[str, str]] = frozenset()
     budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
     cards: Mapping[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
@@ -67,7 +75,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards.
+    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards.
 
     `events` says what changed, by tenant (ledger.domain.events).
     """
@@ -81,7 +89,7 @@ class Decision:
     evidence: list[Evidence] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
-    budgets: list[Budget] = field(default_factory=list)
+    budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

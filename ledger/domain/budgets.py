@@ -3,44 +3,42 @@
 from dataclasses import replace
 
 from ledger.domain.batch import Outcome
+from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
 from ledger.domain.journal import AUTHORITY, AVAILABLE, give
 from ledger.domain.model import Book, Budget, EntryKind, Grant
 from ledger.domain.money import ZERO, plain
 from ledger.domain.refusals import Reason
+from ledger.domain.trees import answer, is_closed, no_budget, path_below, standing, too_deep
 from ledger.domain.work import Work, refuse
-
-MAX_DEPTH = 8
 
 
 def create_budget(work: Work, command: CreateBudget) -> Outcome:
     tenant = command.caller.tenant
-    existing = work.budgets.get((tenant, command.budget_id))
+    existing = work.budgets.get(command.budget_key)
     if existing is not None:
         return _existing(work, existing, command)
-    path: tuple[str, ...] = ()
-    if command.parent_id is not None:
-        parent = work.budgets.get((tenant, command.parent_id))
-        if parent is None:
-            return refuse(Reason.NOT_FOUND, f"There is no budget {command.parent_id!r}.", field="parent_id")
-        if parent.currency != command.currency:
-            return refuse(
-                Reason.CURRENCY_MISMATCH,
-                f"The parent's currency is {parent.currency}; a tree has one currency.",
-                field="currency",
-                budget_currency=parent.currency,
-                currency=command.currency,
-            )
-        if len(parent.path) >= MAX_DEPTH:
-            return refuse(Reason.INVALID_FIELD, f"A tree has at most {MAX_DEPTH} levels.", field="parent_id")
-        path = parent.path
+    above = path_below(work, tenant, command.parent_id, command.currency)
+    if isinstance(above, Outcome):
+        return above
+    refusal = too_deep(len(above) + 1)
+    if refusal is not None:
+        return refusal
     # From here it succeeds.
     limit = command.limit
-    budget = Budget(
-        tenant, command.budget_id, (*path, command.budget_id), command.currency, command.display_name, limit, work.now
+    budget = work.put(
+        Budget(
+            tenant,
+            command.budget_id,
+            (*above, command.budget_id),
+            command.currency,
+            command.display_name,
+            limit,
+            work.now,
+            max_hold=command.max_hold,
+            max_open_holds=command.max_open_holds,
+        )
     )
-    work.budgets[(tenant, budget.budget_id)] = budget
-    work.decision.budgets.append(budget)
     floor = None if limit is None else ZERO
     book = work.journal.open(Book(tenant, budget.book_id, budget.budget_id, budget.currency, floor))
     if limit is not None:
@@ -51,7 +49,7 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
             currency=budget.currency,
             actor=command.caller.actor,
         )
-    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
+    return answer(work, budget)
 
 
 def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
@@ -60,6 +58,8 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
         "currency": (budget.currency, command.currency),
         "display_name": (budget.display_name, command.display_name),
         "limit": (budget.limit, command.limit),
+        "max_hold": (budget.max_hold, command.max_hold),
+        "max_open_holds": (budget.max_open_holds, command.max_open_holds),
     }
     different = next((name for name, (before, now) in asked.items() if before != now), None)
     if different is not None:
@@ -69,20 +69,27 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
             budget_id=budget.budget_id,
             field=different,
         )
-    return Outcome(
-        budget=budget,
-        book=work.journal.book(budget.tenant, budget.book_id).closed(),
-        as_of=work.now,
-        replayed=True,
-        applied=False,
-    )
+    return standing(work, budget)
+
+
+def update_budget(work: Work, command: UpdateBudget) -> Outcome:
+    budget = work.budgets.get(command.budget_key)
+    if budget is None:
+        return no_budget(command.budget_id)
+    if budget.closed_at is not None:
+        return is_closed(command.budget_id)
+    changes = {name: getattr(command, name) for name in command.mask}
+    if all(getattr(budget, name) == value for name, value in changes.items()):
+        return standing(work, budget)
+    # From here it succeeds.
+    return answer(work, work.change_budget(budget, **changes))
 
 
 def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     tenant = command.caller.tenant
-    budget = work.budgets.get((tenant, command.budget_id))
+    budget = work.budgets.get(command.budget_key)
     if budget is None:
-        return refuse(Reason.NOT_FOUND, f"There is no budget {command.budget_id!r}.", field="budget_id")
+        return no_budget(command.budget_id)
     if budget.currency != command.currency:
         return refuse(
             Reason.CURRENCY_MISMATCH,
@@ -102,9 +109,9 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
                 field="amount",
                 reference=command.reference,
             )
-        return Outcome(budget=budget, book=book.closed(), as_of=work.now, replayed=True, applied=False)
-    if book.book.closed:
-        return refuse(Reason.BUDGET_CLOSED, f"Budget {command.budget_id!r} is closed.", budget_id=command.budget_id)
+        return standing(work, budget)
+    if budget.closed_at is not None:
+        return is_closed(command.budget_id)
     if not book.can_hold(command.amount):
         return refuse(Reason.INVALID_FIELD, "The budget would be above what the ledger can hold.", field="amount")
     # From here it succeeds.
@@ -121,7 +128,7 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     )
     work.grants[key] = grant
     work.decision.grants.append(grant)
-    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
+    return answer(work, budget)
 
 
 def put_price_card(work: Work, command: PutPriceCard) -> Outcome:

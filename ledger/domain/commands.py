@@ -4,16 +4,14 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 """
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from ledger.domain.canonical import digest
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Caller
+from ledger.domain.keyed import Keyed, OnBudget
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -36,44 +34,7 @@ def _hash(nonce: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
-    """The part that all commands share. Not an ABC: `isinstance` costs three times as much for those, and is asked often."""
-
-    NAME: ClassVar[str] = ""
-
-    caller: Caller
-    key: str
-    fingerprint: bytes = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", FINGERPRINTS[FINGERPRINT_VERSION](self))
-
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """What the command says, without caller and key; numbers as strings."""
-
-    @property
-    @abstractmethod
-    def resource(self) -> str:
-        """What the command is about: an operation, a budget or a price card."""
-
-    @property
-    def receipt_key(self) -> tuple[str, str, str, str]:
-        """(tenant, actor, command, key): the scope in which a key is unique."""
-        return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
-
-
-def _fingerprint_1(command: _Keyed) -> bytes:
-    return digest(command.NAME, 1, command.content())
-
-
-# How each version computes a fingerprint. A receipt is compared by the version that wrote it, so none is ever taken away.
-FINGERPRINTS: Final[Mapping[int, Callable[[_Keyed], bytes]]] = {1: _fingerprint_1}
-FINGERPRINT_VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _OnHold(_Keyed):
+class _OnHold(Keyed):
     operation_id: str
 
     @property
@@ -302,38 +263,39 @@ class Resolve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget(_Keyed):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
+class CreateBudget(OnBudget):
+    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; the caps are those of UpdateBudget."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
-    budget_id: str
     parent_id: str | None
     currency: str
     display_name: str
     limit: Decimal | None
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
 
     def content(self) -> dict[str, Any]:
-        return {
+        content = {
             "budget": self.budget_id,
             "parent": self.parent_id,
             "currency": self.currency,
             "name": self.display_name,
             "limit": None if self.limit is None else plain(self.limit),
         }
-
-    @property
-    def resource(self) -> str:
-        return self.budget_id
+        if self.max_hold is not None:
+            content["max_hold"] = plain(self.max_hold)
+        if self.max_open_holds is not None:
+            content["max_open_holds"] = str(self.max_open_holds)
+        return content
 
 
 @dataclass(frozen=True, slots=True)
-class GrantBudget(_Keyed):
+class GrantBudget(OnBudget):
     """Add money to a budget, once per reference."""
 
     NAME: ClassVar[str] = "GrantBudget"
 
-    budget_id: str
     amount: Decimal
     currency: str
     reference: str
@@ -346,13 +308,9 @@ class GrantBudget(_Keyed):
             "reference": self.reference,
         }
 
-    @property
-    def resource(self) -> str:
-        return self.budget_id
-
 
 @dataclass(frozen=True, slots=True)
-class PutPriceCard(_Keyed):
+class PutPriceCard(Keyed):
     """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
 
     NAME: ClassVar[str] = "PutPriceCard"
@@ -368,4 +326,5 @@ class PutPriceCard(_Keyed):
 
 
 HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
-Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard
+BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
+Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard

@@ -11,10 +11,9 @@ from decimal import localcontext
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
-from ledger.domain.budgets import create_budget, grant_budget, put_price_card
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
+from ledger.domain.budgets import create_budget, grant_budget, put_price_card, update_budget
 from ledger.domain.commands import (
-    FINGERPRINT_VERSION,
-    FINGERPRINTS,
     BeginDispatch,
     Command,
     CreateBudget,
@@ -28,10 +27,12 @@ from ledger.domain.commands import (
 )
 from ledger.domain.events import derive
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.model import Receipt
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.resolving import resolve
+from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.work import Work, refuse
 
 OK = "OK"
@@ -45,18 +46,22 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Lapse: lapse,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
+    UpdateBudget: update_budget,
+    CloseBudget: close_budget,
+    MoveBudget: move_budget,
     PutPriceCard: put_price_card,
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget, UpdateBudget)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
     """Decides a batch in which each hold and each idempotency key is named at most once.
 
-    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded.
+    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, and NotLoaded if a command
+    needs a book of a path that only the batch itself made.
     """
     work = Work(loaded)
     outcomes = work.decision.outcomes
@@ -125,12 +130,11 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if isinstance(command, PutPriceCard):
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = work.loaded.budgets.get((command.caller.tenant, command.budget_id))
+    if isinstance(command, OnBudget):
+        budget = work.budgets.get(command.budget_key)
         if budget is None:
             raise StaleRows(command.budget_id)
-        book = work.journal.book(budget.tenant, budget.book_id).closed()
-        return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
+        return standing(work, budget)
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         raise StaleRows(command.operation_id)

@@ -33,7 +33,7 @@ def derive(loaded: Loaded, decision: Decision) -> None:
             alone.append(entry)
     events = decision.events
     if decision.budgets or decision.cards or decision.grants or alone:
-        _of_the_books(loaded, decision, alone)
+        _of_the_books(decision, alone)
     for key, hold in decision.holds.items():
         changed = _hold(loaded.holds.get(key), hold, entries.get(key, ()))
         events.setdefault(key[0], []).append(changed)
@@ -70,21 +70,21 @@ def _hold(before: Hold | None, hold: Hold, entries: list[Entry] | tuple[()]) -> 
     return event
 
 
-def _of_the_books(loaded: Loaded, decision: Decision, alone: list[Entry]) -> None:
+def _of_the_books(decision: Decision, alone: list[Entry]) -> None:
     """Budgets, price cards, grants, and entries that are about no hold of the batch."""
     events = decision.events
-    known = set(loaded.budgets)
-    for budget in decision.budgets:
-        key = (budget.tenant, budget.budget_id)
+    for budget in decision.budgets.values():
         event: Event = {
             "type": "BUDGET",
             "budget_id": budget.budget_id,
-            "created": key not in known,
+            "version": budget.version,
             "currency": budget.currency,
+            "closed": budget.closed_at is not None,
         }
+        if budget.parent_id is not None:
+            event["parent_id"] = budget.parent_id
         if budget.limit is not None:
             event["limit"] = plain(budget.limit)
-        known.add(key)
         events.setdefault(budget.tenant, []).append(event)
     for card in decision.cards:
         events.setdefault(card.tenant, []).append(

@@ -74,7 +74,8 @@ class Caller(NamedTuple):
 class Budget:
     """A node of the tree. `path` is the chain from the root to this budget, both included.
 
-    `limit` None is unlimited, 0 is nothing.
+    `limit` None is unlimited, 0 is nothing. `max_hold` is the most that one hold may set aside, `max_open_holds` how many may be
+    open at a time; None is no cap. A budget with `closed_at` is closed for good. `version` grows by one with each change.
     """
 
     tenant: str
@@ -84,6 +85,10 @@ class Budget:
     display_name: str
     limit: Decimal | None
     created_at: datetime
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
+    closed_at: datetime | None = None
+    version: int = 1
 
     @property
     def parent_id(self) -> str | None:
@@ -99,7 +104,8 @@ class Budget:
 class Book:
     """The balances of one budget and period, or of one stripe of the financial book, each on its normal side.
 
-    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
+    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound; `open_holds` counts the holds
+    that have the book on their path and are not terminal, those of amount 0 among them.
     authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
     stripe of the financial book has `provider` and `model`.
     """
@@ -113,6 +119,7 @@ class Book:
     model: str | None = None
     closed: bool = False
     version: int = 0
+    open_holds: int = 0
     authority: Decimal = ZERO
     available: Decimal = ZERO
     held: Decimal = ZERO
@@ -210,7 +217,8 @@ class Evidence(NamedTuple):
 
     `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
     ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
-    comes to one.
+    comes to one. `body` is None where the hold has evidence with the same fact already, whose body it is; never of evidence that
+    is AUTHORITATIVE.
     """
 
     tenant: str
@@ -230,7 +238,14 @@ class Evidence(NamedTuple):
     provider_receipt: str | None
     digest: bytes | None
     fact: bytes
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+
+
+class SeenFact(NamedTuple):
+    """A fact that was observed of a hold before: by whom first told, and the digest at which it resolved the hold, if it did."""
+
+    source: str
+    digest: bytes | None
 
 
 class Resolution(NamedTuple):

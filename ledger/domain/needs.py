@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     CreateBudget,
-    GrantBudget,
     PutPriceCard,
     Reserve,
     Resolve,
 )
+from ledger.domain.evidence import fact_of
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
+from ledger.domain.states import TERMINAL
 
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
@@ -38,11 +41,24 @@ def budgets_named(command: Command) -> tuple[str, ...]:
     """The budgets whose chains the command needs."""
     if isinstance(command, Reserve):
         return command.budget_ids
-    if isinstance(command, GrantBudget):
-        return (command.budget_id,)
-    if isinstance(command, CreateBudget):
+    if isinstance(command, (CreateBudget, MoveBudget)):
         return (command.budget_id,) if command.parent_id is None else (command.budget_id, command.parent_id)
-    return ()
+    return (command.budget_id,) if isinstance(command, OnBudget) else ()
+
+
+def tree_changed(command: Command) -> str | None:
+    """The tenant whose tree gets a new path by the command: such commands of one tenant are decided one after the other."""
+    return command.caller.tenant if isinstance(command, (CreateBudget, MoveBudget)) else None
+
+
+def subtree_moved(command: Command) -> tuple[str, str] | None:
+    """The budget, keyed (tenant, budget_id), whose descendants the command moves with it."""
+    return command.budget_key if isinstance(command, MoveBudget) else None
+
+
+def budget_of(book_id: str) -> str:
+    """The budget that a book is of, by its name: no budget_id has a # in it."""
+    return book_id.rpartition("#")[0]
 
 
 def card_named(command: Command) -> tuple[str, str, int] | None:
@@ -59,6 +75,13 @@ def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     if isinstance(command, Resolve) and hold is not None and hold.quote.kind is QuoteKind.METERED:
         return (hold.tenant, hold.quote.card_id, hold.quote.card_version)
     return None
+
+
+def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
+    """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
+    if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
+        return None
+    return (*command.hold_key, fact_of(command.evidence.body()))
 
 
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:
@@ -78,8 +101,8 @@ def books_to_lock(
         return tuple(
             (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
         )
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = budgets.get((tenant, command.budget_id))
+    if isinstance(command, OnBudget):
+        budget = budgets.get(command.budget_key)
         return () if budget is None else ((tenant, budget.book_id),)
     if hold is None or isinstance(command, BeginDispatch):
         return ()

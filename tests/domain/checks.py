@@ -1,7 +1,6 @@
-"""The lines of a table that look at the books, and the one that closes a budget."""
+"""The lines of a table that look at the books."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -112,10 +111,10 @@ NAMED = {
 }
 
 
-def close(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`close org`: the book takes no more reserves"""
-    key = ("t1", f"{words[0]}#0")
-    world.books[key] = replace(world.books[key], closed=True)
+def tree(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`tree key=org/team/user/key`: the path of each budget"""
+    found = {name: "/".join(world.budgets[("t1", name)].path) for name in options}
+    assert found == options, f"{line}\n  found {found}"
 
 
 CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = {
@@ -127,6 +126,6 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "incidents": incidents,
     "expense": expense,
     "entries": entries,
-    "close": close,
     "told": told,
+    "tree": tree,
 }

@@ -17,6 +17,7 @@ BUDGET_ACCOUNTS = (Account.AVAILABLE, Account.HELD, Account.UNKNOWN, Account.SPE
 
 def check(world: "World") -> None:
     """Every law that can be seen on rows."""
+    _check_tree(world)
     sums: dict[tuple[str, str], dict[Account, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     versions: dict[tuple[str, str], list[int]] = defaultdict(list)
     entries: dict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
@@ -29,11 +30,13 @@ def check(world: "World") -> None:
     assert not any(entries.values()), "every entry balances per book"
     assert {entry_id for entry_id, _ in entries} == set(world.entries), "an entry without a line says nothing"
     open_sums: dict[tuple[str, str, Account], Decimal] = defaultdict(Decimal)
+    open_holds: dict[tuple[str, str], int] = defaultdict(int)
     expenses: dict[tuple[str, str, str, str], Decimal] = defaultdict(Decimal)
     for hold in world.holds.values():
         account = Account.UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else Account.HELD
         for book_id in hold.books if hold.state not in TERMINAL else ():
             open_sums[(hold.tenant, book_id, account)] += hold.amount
+            open_holds[(hold.tenant, book_id)] += 1
         expenses[(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency)] += hold.settled or 0
         _check_hold(world, hold)
     for (tenant, book_id), book in world.books.items():
@@ -47,6 +50,7 @@ def check(world: "World") -> None:
         assert book.deficit == 0 or (book.floor is not None and book.available == book.floor)
         assert book.held == open_sums[(tenant, book_id, Account.HELD)]
         assert book.unknown == open_sums[(tenant, book_id, Account.UNKNOWN)]
+        assert book.open_holds == open_holds[(tenant, book_id)], "the open holds are counted"
         assert book.expense == book.payable
         if book.budget_id is None:
             expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
@@ -54,8 +58,24 @@ def check(world: "World") -> None:
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
+    kept = {(e.tenant, e.operation_id, e.fact) for e in world.evidence if e.body is not None}
     for seen in world.evidence:
-        assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+        if seen.body is None:
+            assert (seen.tenant, seen.operation_id, seen.fact) in kept, (
+                "a fact that was seen before is kept with its body"
+            )
+        else:
+            assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+
+
+def _check_tree(world: "World") -> None:
+    for (tenant, budget_id), budget in world.budgets.items():
+        assert budget.path[-1] == budget_id
+        assert len(set(budget.path)) == len(budget.path) <= 8, "no cycle, and not too deep"
+        for depth, level in enumerate(budget.path, start=1):
+            above = world.budgets[(tenant, level)]
+            assert above.path == budget.path[:depth], "a path is its parent's and itself"
+            assert above.currency == budget.currency
 
     _check_feed(world)
 
@@ -63,6 +83,7 @@ def check(world: "World") -> None:
 def _check_feed(world: "World") -> None:
     """Every state that a hold was in is an event, each entry is named once, and what an event names is there."""
     states: dict[tuple[str, str], list[str | None]] = defaultdict(lambda: [None])
+    budgets: dict[tuple[str, str], list[int]] = defaultdict(list)
     named: list[str] = []
     for tenant, event in world.events:
         named += [event["entry_id"]] if "entry_id" in event else [entry["id"] for entry in event.get("entries", ())]
@@ -71,11 +92,14 @@ def _check_feed(world: "World") -> None:
                 chain = states[(tenant, event["operation_id"])]
                 assert (event["version"], event.get("from")) == (len(chain), chain[-1])
                 chain.append(event["to"])
+            case "BUDGET":
+                budgets[(tenant, event["budget_id"])].append(event["version"])
             case "INCIDENT":
                 assert UUID(event["incident_id"]) in {i.incident_id for i in world.incidents}
     assert {key: (len(chain) - 1, chain[-1]) for key, chain in states.items()} == {
         key: (hold.version, hold.state) for key, hold in world.holds.items()
     }
+    assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
     assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
 
 
@@ -92,7 +116,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert resolution.amount == hold.settled
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
-    body = accepted[0].body if accepted else {}
+    body = (accepted[0].body if accepted else None) or {}
     tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
     again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, resolution.lines)
     assert again == resolution.digest == hold.resolution_digest

@@ -1,6 +1,9 @@
 """The table language of the tests: one line is one command with its expected outcome, or one check of the books.
 
-    budget org USD 10 under=root -> ok          (`unlimited` is no limit)
+    budget org USD 10 under=root -> ok          (`unlimited` is no limit; `max_hold=5 max_open=3` are caps)
+    caps org max_hold=6 max_open=none -> ok     (those that are named are changed)
+    move team under=org -> ok                   (without `under` to the root)
+    close org -> ok
     reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
     reserve op2 org card=gpt in=2000 out=500 -> ok
     | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
@@ -20,6 +23,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.batch import Outcome
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
     BeginDispatch,
@@ -205,7 +209,26 @@ def budget(caller: Caller, key: str, words: list[str], options: Options) -> Comm
     budget_id, currency, limit = words
     most = None if limit == "unlimited" else parse_amount(limit)
     name = options.pop("name", budget_id)
-    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most)
+    _, caps = _caps(options)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most, **caps)
+
+
+def caps(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    mask, changes = _caps(options)
+    return UpdateBudget(caller, key, words[0], mask, **changes)
+
+
+def _caps(options: Options) -> tuple[tuple[str, ...], dict[str, Any]]:
+    changes: dict[str, Any] = {}
+    for option, name, kind in (("max_hold", "max_hold", parse_amount), ("max_open", "max_open_holds", int)):
+        if option in options:
+            value = options.pop(option)
+            changes[name] = None if value == "none" else kind(value)
+    return tuple(sorted(changes)), changes
+
+
+def move(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    return MoveBudget(caller, key, words[0], options.pop("under", None))
 
 
 def grant(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -260,6 +283,9 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "charge": usage,
     "proof": proof,
     "budget": budget,
+    "caps": caps,
+    "close": _simple(CloseBudget),
+    "move": move,
     "grant": grant,
     "card": card,
 }

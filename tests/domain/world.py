@@ -13,16 +13,40 @@ from pydantic_core import from_json, to_json
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.keyed import OnBudget
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Classification,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    Resolution,
+    SeenFact,
+)
 from ledger.domain.money import CONTEXT, fits
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budget_of,
+    budgets_named,
+    card_named,
+    card_of,
+    fact_brought,
+    financial_book,
+    subtree_moved,
+)
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
 STRIPE = 3
+_UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -86,9 +110,12 @@ class World:
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -99,7 +126,8 @@ class World:
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
             if isinstance(command, BeginDispatch) and hold is not None:
-                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
+                levels = [(hold.tenant, budget_of(book)) for book in hold.books]
+                closed |= {level for level in levels if self.budgets[level].closed_at is not None}
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -107,13 +135,27 @@ class World:
             stripe=STRIPE,
             holds=holds,
             books=books,
-            closed_books=frozenset(closed),
+            closed_budgets=frozenset(closed),
             budgets=budgets,
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            facts=self._facts(commands, holds),
         )
+
+    def _facts(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str, bytes], SeenFact]:
+        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
+        found: dict[tuple[str, str, bytes], SeenFact] = {}
+        for seen in self.evidence:
+            key = (seen.tenant, seen.operation_id, seen.fact)
+            resolves = seen.classification is Classification.AUTHORITATIVE
+            if key in brought and (resolves or found.get(key, _UNSEEN).digest is None):
+                found[key] = SeenFact(seen.source, seen.digest if resolves else None)
+        return found
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -143,9 +185,9 @@ class World:
         told = {tenant: from_json(to_json(events)) for tenant, events in decision.events.items()}
         self.told = [(tenant, event) for tenant, events in told.items() for event in events]
         self.events += self.told
-        for budget in decision.budgets:
-            assert (budget.tenant, budget.budget_id) not in self.budgets
-            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for key, budget in decision.budgets.items():
+            assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
+            self.budgets[key] = stored(budget)
         for grant in decision.grants:
             assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
         for card in decision.cards:

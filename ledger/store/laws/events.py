@@ -45,6 +45,23 @@ _HOLDS = f"""
     ) t USING (tenant, operation_id)
 """  # noqa: S608 - put together from constants
 
+_BUDGETS = f"""
+    SELECT CASE
+        WHEN g.version IS NULL THEN format('an event of %s names budget %s, which is not there', tenant, budget_id)
+        WHEN coalesce(t.versions, 0) <> g.version OR NOT t.in_order
+            THEN format('budget %s of %s is at version %s, its feed has %s versions%s', budget_id, tenant, g.version,
+                coalesce(t.versions, 0), CASE WHEN t.in_order THEN '' ELSE ', out of order' END)
+        END
+    FROM budget g FULL JOIN (
+        SELECT tenant, budget_id, count(*) AS versions, bool_and(number = version) AS in_order
+        FROM (
+            SELECT tenant, event->>'budget_id' AS budget_id, (event->>'version')::bigint AS version,
+                row_number() OVER (PARTITION BY tenant, event->>'budget_id' ORDER BY place) AS number
+            FROM ({_TOLD.format("BUDGET")}) events
+        ) told GROUP BY 1, 2
+    ) t USING (tenant, budget_id)
+"""  # noqa: S608 - put together from constants
+
 _ENTRIES = """
     SELECT CASE
         WHEN e.entry_id IS NULL THEN format('an event of %s names entry %s, which is not there', tenant, entry_id)
@@ -75,16 +92,11 @@ _ROWS = (
         "concat_ws('#', card_id, version)",
         "PRICE_CARD",
     ),
-    # A budget may change; it is made once.
-    _told_once("budget", "event->>'budget_id'", "budget", "budget_id", "BUDGET", "false"),
 )
 
 EVENTS = (
     Law("8.1", "The feed has every version of every hold, once and in order, each from the state before.", _HOLDS),
     Law("8.2", "The feed names every entry once, and none that is not there.", _ENTRIES),
-    Law(
-        "8.3",
-        "Budgets, grants, price cards and incidents are told, and none that is not there.",
-        " UNION ALL ".join(_ROWS),
-    ),
+    Law("8.3", "The feed has every version of every budget, once and in order.", _BUDGETS),
+    Law("8.4", "Grants, price cards and incidents are told, and none that is not there.", " UNION ALL ".join(_ROWS)),
 )

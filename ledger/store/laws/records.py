@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from ledger.domain.commands import CreateBudget, GrantBudget, HoldCommand, PutPriceCard
+from ledger.domain.commands import BudgetCommand, HoldCommand, PutPriceCard
 from ledger.store.laws.law import Law
 
 RECORDS = (
@@ -28,7 +28,7 @@ RECORDS = (
         """,
         {
             "on_holds": [command.NAME for command in get_args(HoldCommand)],
-            "on_budgets": [CreateBudget.NAME, GrantBudget.NAME],
+            "on_budgets": [command.NAME for command in get_args(BudgetCommand)],
             "on_cards": PutPriceCard.NAME,
         },
     ),
