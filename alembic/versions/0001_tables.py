@@ -173,6 +173,23 @@ STATEMENTS = (
         CONSTRAINT receipt_pkey PRIMARY KEY (tenant, actor, command, key)
     )
     """,
+    "CREATE INDEX receipt_resource ON receipt (resource, tenant)",
+    """
+    CREATE TABLE refused (
+        tenant text COLLATE "C" NOT NULL,
+        refused_id uuid NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        command text COLLATE "C" NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        fingerprint bytea NOT NULL,
+        resource text COLLATE "C" NOT NULL,
+        reason text COLLATE "C" NOT NULL,
+        state text COLLATE "C",
+        recorded_at timestamptz NOT NULL,
+        CONSTRAINT refused_pkey PRIMARY KEY (tenant, refused_id)
+    )
+    """,
+    "CREATE INDEX refused_resource ON refused (resource, tenant)",
     """
     CREATE TABLE evidence (
         tenant text COLLATE "C" NOT NULL,

@@ -59,6 +59,7 @@ APPEND_ONLY = {
     "posting": "A posting is never changed or removed: correct it with another entry.",
     "evidence": "Evidence is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
+    "refused": "What was refused is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",

@@ -17,6 +17,7 @@ from ledger.domain.model import (
     Incident,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
     SeenFact,
 )
@@ -86,6 +87,7 @@ class Decision:
     entries: list[Entry] = field(default_factory=list)
     postings: list[Posting] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
+    refused: list[RefusedCommand] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)

@@ -7,11 +7,13 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
+from ledger.domain.claims import Claim
 from ledger.domain.keyed import Keyed, OnBudget
+from ledger.domain.model import Receipt
 from ledger.domain.money import plain
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -125,6 +127,19 @@ class Lapse(_OnHold):
 
     def content(self) -> dict[str, Any]:
         return {"operation": self.operation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyWrite(_OnHold):
+    """Hold a claim against the hold, or (a receipt never changes) against what a key did. It changes nothing and claims no key."""
+
+    NAME: ClassVar[str] = "VerifyWrite"
+
+    claim: Claim
+    receipt: Receipt | None = None
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "claim": self.claim.content()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +340,8 @@ class PutPriceCard(Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
+HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse | VerifyWrite
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
+# Those that claim keys, by name.
+COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

@@ -13,6 +13,7 @@ from typing import Any
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.budgets import create_budget, grant_budget, put_price_card, update_budget
+from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -24,18 +25,18 @@ from ledger.domain.commands import (
     Release,
     Reserve,
     Resolve,
+    VerifyWrite,
 )
 from ledger.domain.events import derive
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
-from ledger.domain.model import Receipt
+from ledger.domain.model import Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.resolving import resolve
 from ledger.domain.trees import close_budget, move_budget, standing
+from ledger.domain.verifying import verify_write
 from ledger.domain.work import Work, refuse
-
-OK = "OK"
 
 _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Reserve: reserve,
@@ -44,6 +45,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Release: release,
     Resolve: resolve,
     Lapse: lapse,
+    VerifyWrite: verify_write,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
     UpdateBudget: update_budget,
@@ -68,12 +70,11 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
     with localcontext(CONTEXT):
         for command in commands:
             receipt = loaded.receipts.get(command.receipt_key)
-            if receipt is not None:
-                outcomes.append(_replay(work, command, receipt))
-                continue
-            outcome = _RULES[type(command)](work, command)
-            if _claims_key(command, outcome):
+            outcome = _RULES[type(command)](work, command) if receipt is None else _replay(work, command, receipt)
+            if receipt is None and _claims_key(command, outcome):
                 work.decision.receipts.append(_receipt(work, command, outcome))
+            elif outcome.refusal is not None and not outcome.replayed:
+                work.decision.refused.append(_refused(work, command, outcome.refusal))
             outcomes.append(outcome)
         work.journal.close()
         derive(loaded, work.decision)
@@ -83,7 +84,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
-    return outcome.applied or not isinstance(command, Lapse)
+    return outcome.applied or not isinstance(command, (Lapse, VerifyWrite))
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
@@ -100,6 +101,24 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
+        recorded_at=work.now,
+    )
+
+
+def _refused(work: Work, command: Command, refusal: Refusal) -> RefusedCommand:
+    """The log of a refusal that claims no key."""
+    key = getattr(command, "hold_key", None)
+    hold = None if key is None else work.decision.holds.get(key) or work.loaded.holds.get(key)
+    return RefusedCommand(
+        tenant=command.caller.tenant,
+        refused_id=work.loaded.new_id(),
+        actor=command.caller.actor,
+        command=command.NAME,
+        key=command.key,
+        fingerprint=command.fingerprint,
+        resource=command.resource,
+        reason=refusal.reason.value,
+        state=None if hold is None else hold.state.value,
         recorded_at=work.now,
     )
 

@@ -212,6 +212,21 @@ class Receipt(NamedTuple):
     recorded_at: datetime
 
 
+class RefusedCommand(NamedTuple):
+    """A refusal that claimed no key: the rest of the invocation log. `state` is the hold's, if there is one."""
+
+    tenant: str
+    refused_id: UUID
+    actor: str
+    command: str
+    key: str
+    fingerprint: bytes
+    resource: str
+    reason: str
+    state: str | None
+    recorded_at: datetime
+
+
 class Evidence(NamedTuple):
     """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
@@ -269,7 +284,7 @@ class Resolution(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """Something that people must look at. kind: RESOLUTION_CONFLICT or DOUBLE_ACCEPTANCE."""
+    """Something that people must look at. kind: one of the contract's IncidentKind."""
 
     tenant: str
     incident_id: UUID

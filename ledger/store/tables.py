@@ -243,6 +243,26 @@ receipt = Table(
     _time("recorded_at"),
 )
 
+# What was said about one operation, budget or card is found by its name. That comes first: with the tenant in front the planner may
+# take this index for the look-up of a key, and read all receipts of the tenant.
+Index("receipt_resource", receipt.c.resource, receipt.c.tenant)
+
+refused = Table(
+    "refused",
+    metadata,
+    _key("tenant"),
+    Column("refused_id", Uuid, primary_key=True),
+    _text("actor"),
+    _text("command"),
+    _text("key"),
+    _bytes("fingerprint"),
+    _text("resource"),
+    _text("reason"),
+    _text("state", null=True),
+    _time("recorded_at"),
+)
+Index("refused_resource", refused.c.resource, refused.c.tenant)
+
 evidence = Table(
     "evidence",
     metadata,

@@ -25,6 +25,7 @@ from typing import Any
 from ledger.domain.batch import Outcome
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
+from ledger.domain.claims import Claim
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -39,6 +40,7 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
     Usage,
+    VerifyWrite,
 )
 from ledger.domain.model import Caller, Role
 from ledger.domain.money import parse_amount, parse_price
@@ -205,6 +207,25 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
     return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
 
 
+def claim(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`claim op1 state=SETTLED amount=5 settled=4 budgets=org,team digest=ab receipt=r1 operation=op1`"""
+    budgets = options.pop("budgets", None)
+    believed = Claim(
+        operation_id=options.pop("operation", None),
+        state=options.pop("state", None),
+        amount=_believed(options.pop("amount", None)),
+        settled=_believed(options.pop("settled", None)),
+        budget_ids=None if budgets is None else frozenset(budgets.split(",")),
+        digest=bytes.fromhex(options.pop("digest", "")) or None,
+        provider_receipt=options.pop("receipt", None),
+    )
+    return VerifyWrite(caller, key, words[0], believed)
+
+
+def _believed(amount: str | None) -> tuple[Decimal, str] | None:
+    return None if amount is None else (Decimal(amount), "USD")
+
+
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
     budget_id, currency, limit = words
     most = None if limit == "unlimited" else parse_amount(limit)
@@ -282,6 +303,7 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "usage": usage,
     "charge": usage,
     "proof": proof,
+    "claim": claim,
     "budget": budget,
     "caps": caps,
     "close": _simple(CloseBudget),

@@ -27,6 +27,7 @@ from ledger.domain.model import (
     Incident,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
     SeenFact,
 )
@@ -80,6 +81,7 @@ class World:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
@@ -179,6 +181,7 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
+        self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
         # As jsonb has them; `told` are those of the last batch.

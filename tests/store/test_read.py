@@ -267,7 +267,8 @@ MANY = """
         FROM hold h, generate_series(1, 20000) n WHERE h.tenant = 'acme' AND h.operation_id = 'template';
     INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
         FROM generate_series(1, 20000) n;
-    INSERT INTO budget SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', NULL, now(), NULL, NULL, NULL, 1
+    INSERT INTO budget
+        SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', NULL, now(), NULL, NULL, NULL, 1
         FROM generate_series(1, 20000) n;
     INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object('book_id', 'many-' || n || '#0'))).*
         FROM book b, generate_series(1, 20000) n WHERE b.book_id = 'org#0';

@@ -51,7 +51,8 @@ RECORDS = (
             THEN format('evidence %s of %s is about operation %s, which has no hold', v.evidence_id, v.tenant, v.operation_id) END
         FROM evidence v
         UNION ALL
-        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
+        SELECT CASE WHEN i.kind <> 'WRITE_MISMATCH'
+            AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
             THEN format('incident %s of %s is about operation %s, which has no hold', i.incident_id, i.tenant, i.operation_id) END
         FROM incident i
         UNION ALL

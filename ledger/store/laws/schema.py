@@ -11,6 +11,7 @@ TRIGGERS = {
     "entry": ("entry_append_only",),
     "evidence": ("evidence_append_only",),
     "receipt": ("receipt_append_only",),
+    "refused": ("refused_append_only",),
     "resolution": ("resolution_append_only",),
     "incident": ("incident_append_only",),
     "budget_grant": ("budget_grant_append_only",),
