@@ -62,10 +62,8 @@ STATEMENTS = (
         CONSTRAINT book_available_above_floor_means_deficit_zero
             CHECK (deficit = 0 OR (floor IS NOT NULL AND available = floor)),
         CONSTRAINT book_no_balance_but_available_is_negative
-            CHECK (
-                authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0
-                AND expense >= 0 AND payable >= 0
-            ),
+            CHECK (authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0),
+        CONSTRAINT book_expense_is_the_financial_books CHECK (budget_id IS NULL OR expense = 0),
         CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
         CONSTRAINT book_version_counts_postings CHECK (version >= 0),
         CONSTRAINT book_money_is_held_by_open_holds
@@ -108,7 +106,10 @@ STATEMENTS = (
         version bigint NOT NULL,
         CONSTRAINT hold_pkey PRIMARY KEY (tenant, operation_id),
         CONSTRAINT hold_amount_is_not_negative CHECK (amount >= 0),
-        CONSTRAINT hold_once_dispatched_is_never_released CHECK (state <> 'RELEASED' OR attempt = 0 OR inferred),
+        CONSTRAINT hold_once_dispatched_is_never_released
+            CHECK (state <> 'RELEASED' OR attempt = 0 OR (inferred AND revision > 1)),
+        CONSTRAINT hold_released_costs_only_by_correction
+            CHECK (state <> 'RELEASED' OR settled = 0 OR revision > 1),
         CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0)
     ) WITH (fillfactor = 45)
     """,
@@ -140,7 +141,9 @@ STATEMENTS = (
         accounting_date date NOT NULL,
         operation_id text COLLATE "C",
         actor text COLLATE "C" NOT NULL,
-        CONSTRAINT entry_pkey PRIMARY KEY (tenant, entry_id)
+        corrects uuid,
+        CONSTRAINT entry_pkey PRIMARY KEY (tenant, entry_id),
+        CONSTRAINT entry_only_a_correction_is_linked CHECK (kind = 'CORRECT' OR corrects IS NULL)
     )
     """,
     "CREATE INDEX entry_operation ON entry (tenant, operation_id)",

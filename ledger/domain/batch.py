@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -41,7 +41,8 @@ class Loaded:
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
-    `stripe` chooses the stripe of the financial book.
+    `stripe` chooses the stripe of the financial book. `resolutions` has all revisions of a hold, the first one first, where
+    needs.needs_resolutions says so.
     """
 
     now: datetime
@@ -55,11 +56,15 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
+
+    `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
+    """
 
     refusal: Refusal | None = None
     hold: Hold | None = None
@@ -72,6 +77,7 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    superseded_by: bytes | None = None
 
 
 @dataclass(slots=True)

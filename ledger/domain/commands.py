@@ -278,6 +278,30 @@ class Resolve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
+class Correct(_OnHold):
+    """Replace the resolution in force of a hold that has ended by one on other evidence."""
+
+    NAME: ClassVar[str] = "Correct"
+
+    digest_in_force: bytes
+    evidence: Usage | NoCostProof
+    reason: str
+    attempt: int = 0
+    accept_overrun_reason: str = ""
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation_id,
+            "in_force": self.digest_in_force.hex(),
+            "attempt": str(self.attempt),
+            "receipt": self.evidence.provider_receipt if isinstance(self.evidence, Usage) else None,
+            "evidence": self.evidence.content(),
+            "reason": self.reason,
+            "accept_overrun": self.accept_overrun_reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class CreateBudget(OnBudget):
     """Add a node to the tree. `limit` None is unlimited, 0 is nothing; the caps are those of UpdateBudget."""
 
@@ -340,7 +364,10 @@ class PutPriceCard(Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse | VerifyWrite
+Report: TypeAlias = Resolve | Correct
+HoldCommand: TypeAlias = (
+    Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Correct | Lapse | VerifyWrite
+)
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
 # Those that claim keys, by name.

@@ -17,6 +17,7 @@ from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     GrantBudget,
     Lapse,
@@ -27,10 +28,11 @@ from ledger.domain.commands import (
     Resolve,
     VerifyWrite,
 )
+from ledger.domain.correcting import correct
 from ledger.domain.events import derive
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
-from ledger.domain.model import Receipt, RefusedCommand
+from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.resolving import resolve
@@ -44,6 +46,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     MarkOutcomeUnknown: mark_outcome_unknown,
     Release: release,
     Resolve: resolve,
+    Correct: correct,
     Lapse: lapse,
     VerifyWrite: verify_write,
     CreateBudget: create_budget,
@@ -55,7 +58,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget, UpdateBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget, UpdateBudget)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
@@ -158,4 +161,17 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
-    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        may_send=may_send(hold, dispatch, work.now),
+        superseded_by=_superseded_since(work, hold, receipt),
+    )
+
+
+def _superseded_since(work: Work, hold: Hold, receipt: Receipt) -> bytes | None:
+    """The digest in force, if another was in force when the key acted. Of commands without revisions loaded: None."""
+    revisions = work.loaded.resolutions.get((hold.tenant, hold.operation_id), ())
+    left = [r.digest for r in revisions if r.recorded_at <= receipt.recorded_at]
+    return hold.resolution_digest if left and left[-1] != hold.resolution_digest else None

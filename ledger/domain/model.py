@@ -46,6 +46,7 @@ class EntryKind(StrEnum):
     RELEASE = "RELEASE"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     SETTLE = "SETTLE"
+    CORRECT = "CORRECT"
 
 
 class Classification(StrEnum):
@@ -172,7 +173,10 @@ class Hold(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One journal entry; its labels are the hold's."""
+    """One journal entry; its labels are the hold's.
+
+    `corrects` links a CORRECT entry to that of the latest earlier revision which posted one.
+    """
 
     tenant: str
     entry_id: UUID
@@ -183,6 +187,7 @@ class Entry(NamedTuple):
     accounting_date: date
     operation_id: str | None
     actor: str
+    corrects: UUID | None = None
 
 
 class Posting(NamedTuple):

@@ -6,10 +6,12 @@ from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     PutPriceCard,
     Reserve,
     Resolve,
+    Usage,
 )
 from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
@@ -72,14 +74,30 @@ def card_named(command: Command) -> tuple[str, str, int] | None:
 
 def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     """The price card that the hold's quote is pinned to, if the command prices usage by it."""
-    if isinstance(command, Resolve) and hold is not None and hold.quote.kind is QuoteKind.METERED:
+    if isinstance(command, (Resolve, Correct)) and hold is not None and hold.quote.kind is QuoteKind.METERED:
         return (hold.tenant, hold.quote.card_id, hold.quote.card_version)
     return None
 
 
+def may_post_expense(command: Command, hold: Hold) -> bool:
+    """Whether a stripe of the financial book is needed: usage settles an open hold, a correction moves one that has ended."""
+    if isinstance(command, Correct):
+        return hold.state in TERMINAL
+    return isinstance(command, Resolve) and isinstance(command.evidence, Usage) and hold.state not in TERMINAL
+
+
+def needs_resolutions(command: Command, hold: Hold) -> bool:
+    """Whether all revisions are needed: to link a correction, and to know a fact that was in force once."""
+    return isinstance(command, Correct) or (isinstance(command, Resolve) and hold.revision > 1)
+
+
 def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
     """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
-    if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
+    if (
+        not isinstance(command, (Resolve, Correct))
+        or hold is None
+        or not (hold.execution_seen or hold.state in TERMINAL)
+    ):
         return None
     return (*command.hold_key, fact_of(command.evidence.body()))
 

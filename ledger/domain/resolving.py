@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
-from ledger.domain.commands import NoCostProof, Resolve, Usage
+from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
     BUILT_IN_POLICY,
     Appraisal,
@@ -37,20 +37,21 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
-        return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+        return reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
     known = _recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
-    appraisal = _appraise(work, command, hold)
+    appraisal = appraise(work, command, hold)
     if appraisal.reasons:
-        return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
         return _again(work, command, hold, appraisal, digest)
-    reasons = _overrun(command, hold, appraisal.amount) or _too_much(work, hold, appraisal.amount)
+    cost = appraisal.amount
+    reasons = overrun(command, hold, cost) or too_much(work, hold, max(cost - hold.amount, ZERO), cost)
     if reasons:
-        return _reject(work, command, hold, reasons, appraisal.about_this_hold)
+        return reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
     return _settle(work, command, hold, appraisal, lines, digest)
 
@@ -64,7 +65,8 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     return seen.digest
 
 
-def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
+def appraise(work: Work, command: Report, hold: Hold) -> Appraisal:
+    """What the evidence comes to, with the card that the hold is pinned to."""
     if isinstance(command.evidence, NoCostProof):
         return appraise_proof(hold, command.evidence, command.caller)
     pinned = card_of(command, hold)
@@ -72,7 +74,7 @@ def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
     return appraise_usage(hold, command.evidence, card, command.caller, work.now)
 
 
-def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
+def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     """Why a cost above hold and tolerance cannot be posted. It is never cut to the hold."""
     most = hold.amount + hold.quote.tolerance
     if cost <= most:
@@ -85,23 +87,22 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     return ()
 
 
-def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
-    """Why a cost cannot be booked: a balance would grow beyond what NUMERIC(38,18) holds."""
-    more = max(cost - hold.amount, ZERO)
+def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[str, ...]:
+    """Why `more` cannot be taken from the path and `expense` not be booked: a balance would outgrow NUMERIC(38,18)."""
     full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
-    if cost and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_hold(cost):
+    if expense and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_expense(expense):
         full.append("of expenses")
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
-def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
     is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
     classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
-    evidence_id = _keep(work, command, hold, classification, reasons, None)
-    receipt = _receipt(command) if dispatched else None
+    evidence_id = keep(work, command, hold, classification, reasons, None)
+    receipt = receipt_of(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
@@ -112,7 +113,7 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
             changes["provider_receipt"] = receipt
     if changes:
         work.change(hold, **changes)
-    incident_id = _accepted_twice(work, hold, receipt)
+    incident_id = accepted_twice(work, hold, receipt)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
@@ -125,10 +126,11 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
-    """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
-    if digest != hold.resolution_digest:
-        _keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
-        receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
+    """A resolved hold: a fact that is in force, or was, is a replay; another one a conflict that people must look at."""
+    replaced = any(r.digest == digest for r in work.loaded.resolutions.get(command.hold_key, ()))
+    if digest != hold.resolution_digest and not replaced:
+        keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
+        receipts = {"provider_receipt": receipt_of(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
@@ -136,11 +138,12 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             "amount_in_force": plain(hold.settled or ZERO),
             **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
-        _accepted_twice(work, hold, _receipt(command))
+        accepted_twice(work, hold, receipt_of(command))
         incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
-            f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
+            f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened."
+            " Finance may Correct it.",
             incident_id=str(incident_id),
             **difference,
             **facts(hold),
@@ -148,16 +151,22 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     return corroborate(work, command, hold, digest)
 
 
-def corroborate(work: Work, command: Resolve, hold: Hold, digest: bytes) -> Outcome:
-    """Another witness of what resolved the hold. Nothing is posted."""
-    _keep(work, command, hold, Classification.CORROBORATING, (), digest)
-    receipt = _receipt(command)
+def corroborate(work: Work, command: Report, hold: Hold, digest: bytes) -> Outcome:
+    """Another witness of what resolved the hold, and is in force or has been corrected since. Nothing is posted."""
+    keep(work, command, hold, Classification.CORROBORATING, (), digest)
+    receipt = receipt_of(command)
     if receipt is not None and hold.provider_receipt is None:
         hold = work.change(hold, provider_receipt=receipt)
-    return Outcome(hold=hold, replayed=True, applied=False, incident_id=_accepted_twice(work, hold, receipt))
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        incident_id=accepted_twice(work, hold, receipt),
+        superseded_by=None if digest == hold.resolution_digest else hold.resolution_digest,
+    )
 
 
-def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
+def accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
@@ -174,7 +183,7 @@ def _settle(
     digest: bytes,
 ) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
-    evidence_id = _keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
+    evidence_id = keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     entry_id = work.journal.post(
         EntryKind.SETTLE,
         _settlement(work, hold, cost),
@@ -204,7 +213,7 @@ def _settle(
             recorded_at=work.now,
         )
     )
-    receipt = _receipt(command)
+    receipt = receipt_of(command)
     inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
     settled = work.change(
         hold,
@@ -218,7 +227,7 @@ def _settle(
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
-    return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))
+    return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
 
 
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
@@ -236,9 +245,9 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     return moves
 
 
-def _keep(
+def keep(
     work: Work,
-    command: Resolve,
+    command: Report,
     hold: Hold,
     classification: Classification,
     reasons: tuple[str, ...],
@@ -268,7 +277,7 @@ def _keep(
             policy=BUILT_IN_POLICY,
             observed_at=evidence.observed_at,
             received_at=work.now,
-            provider_receipt=_receipt(command),
+            provider_receipt=receipt_of(command),
             digest=digest,
             fact=fact,
             body=None if known else body,
@@ -277,7 +286,8 @@ def _keep(
     return evidence_id
 
 
-def _receipt(command: Resolve) -> str | None:
+def receipt_of(command: Report) -> str | None:
+    """The provider's id for the accepted call, if the evidence has one."""
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 

@@ -25,10 +25,12 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "MarkOutcomeUnknown": _REPORTERS,
     HOLDS + "Release": _GATEWAY,
     HOLDS + "Resolve": _REPORTERS,
+    HOLDS + "Correct": frozenset({Role.FINANCE}),
     # Whoever may send one of the commands; each is then checked on its own.
     HOLDS + "BatchExecute": _REPORTERS,
     HOLDS + "GetHold": _ANY,
     HOLDS + "ListHolds": _ANY,
+    HOLDS + "ListResolutions": _BOOKS,
     HOLDS + "ListIncidents": _BOOKS,
     BUDGETS + "CreateBudget": _ADMIN,
     BUDGETS + "GetBudget": _ANY,

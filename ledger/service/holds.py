@@ -54,6 +54,12 @@ class Holds(HoldServiceServicer):
         answers.resolve(response, outcome)
         return response
 
+    async def Correct(self, request: pb.CorrectRequest, context: Context) -> pb.CorrectResponse:
+        response = pb.CorrectResponse()
+        outcome = await self._engine.submit_one(commands.correct(request, caller()), context.time_remaining())
+        answers.correct(response, outcome)
+        return response
+
     async def BatchExecute(self, request: pb.BatchExecuteRequest, context: Context) -> pb.BatchExecuteResponse:
         names, items = commands.batch(request, caller())
         asked = [item for item in items if not isinstance(item, Refusal)]
@@ -78,6 +84,22 @@ class Holds(HoldServiceServicer):
         )
         response = pb.ListHoldsResponse()
         response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
+        return response
+
+    async def ListResolutions(
+        self, request: pb.ListResolutionsRequest, _context: Context
+    ) -> pb.ListResolutionsResponse:
+        tenant = caller().tenant
+        place, operation_id = queries.resolutions(request, caller())
+        answer = await ask(
+            self._reader,
+            lambda connection: read.list_resolutions(
+                connection, tenant, operation_id, limit=place.size, after=place.after
+            ),
+        )
+        page = found(answer, "hold", "operation_id", operation_id)
+        response = pb.ListResolutionsResponse()
+        response.next_page_token = fill(response.resolutions, page, place, answers.write_revision)
         return response
 
     async def ListIncidents(self, request: pb.ListIncidentsRequest, _context: Context) -> pb.ListIncidentsResponse:

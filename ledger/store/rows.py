@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt
+from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt, Resolution
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
@@ -83,6 +83,12 @@ def receipt_from(row: Row) -> Receipt:
 def evidence_row(evidence: Evidence) -> Row:
     # Reasons are sentences that may quote what a caller sent.
     return evidence._replace(reasons=tuple(reason.replace(SEPARATOR, " ") for reason in evidence.reasons))
+
+
+def resolution_from(row: Row) -> Resolution:
+    tenant, operation_id, revision, kind, *facts = row
+    resolution = Resolution(tenant, operation_id, revision, ResolutionKind(kind), *facts)
+    return resolution._replace(lines=tuple(from_json(row[9])))
 
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:

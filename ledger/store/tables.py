@@ -117,10 +117,11 @@ book = Table(
         "deficit = 0 OR (floor IS NOT NULL AND available = floor)", name="available_above_floor_means_deficit_zero"
     ),
     CheckConstraint(
-        "authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0"
-        " AND expense >= 0 AND payable >= 0",
+        "authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0",
         name="no_balance_but_available_is_negative",
     ),
+    # A stripe may: it is a summand, and a correction lowers whichever stripe its batch has.
+    CheckConstraint("budget_id IS NULL OR expense = 0", name="expense_is_the_financial_books"),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
     CheckConstraint("version >= 0", name="version_counts_postings"),
     CheckConstraint(
@@ -166,7 +167,10 @@ hold = Table(
     _time("resolved_at", null=True),
     Column("version", BigInteger, nullable=False),
     CheckConstraint("amount >= 0", name="amount_is_not_negative"),
-    CheckConstraint("state <> 'RELEASED' OR attempt = 0 OR inferred", name="once_dispatched_is_never_released"),
+    CheckConstraint(
+        "state <> 'RELEASED' OR attempt = 0 OR (inferred AND revision > 1)", name="once_dispatched_is_never_released"
+    ),
+    CheckConstraint("state <> 'RELEASED' OR settled = 0 OR revision > 1", name="released_costs_only_by_correction"),
     CheckConstraint("state IN ('RESERVED', 'RELEASED') OR attempt > 0", name="beyond_reserved_has_an_attempt"),
     postgresql_with={"fillfactor": 45},
 )
@@ -211,6 +215,8 @@ entry = Table(
     Column("accounting_date", Date, nullable=False),
     _text("operation_id", null=True),
     _text("actor"),
+    _uuid("corrects", null=True),
+    CheckConstraint("kind = 'CORRECT' OR corrects IS NULL", name="only_a_correction_is_linked"),
 )
 Index("entry_operation", entry.c.tenant, entry.c.operation_id)
 

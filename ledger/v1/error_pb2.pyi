@@ -70,6 +70,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """A fault of the server; nothing was done. INTERNAL."""
+    ERROR_REASON_DIGEST_NOT_IN_FORCE: _ErrorReason.ValueType  # 23
+    """Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
     ERROR_REASON_HOLD_TOO_LARGE: _ErrorReason.ValueType  # 24
     """The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
     FAILED_PRECONDITION.
@@ -125,6 +127,8 @@ ERROR_REASON_DEADLINE_PASSED: ErrorReason.ValueType  # 21
 """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """A fault of the server; nothing was done. INTERNAL."""
+ERROR_REASON_DIGEST_NOT_IN_FORCE: ErrorReason.ValueType  # 23
+"""Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
 ERROR_REASON_HOLD_TOO_LARGE: ErrorReason.ValueType  # 24
 """The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
 FAILED_PRECONDITION.

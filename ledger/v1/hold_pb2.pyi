@@ -348,10 +348,25 @@ class Resolution(_message.Message):
     AMOUNT_FIELD_NUMBER: _builtins.int
     COST_OVER_HOLD_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    SUPERSEDES_FIELD_NUMBER: _builtins.int
+    EVIDENCE_ID_FIELD_NUMBER: _builtins.int
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
     kind: Global___ResolutionKind.ValueType
     revision: _builtins.int
     digest: _builtins.str
     """SHA-256, lower-case hex."""
+    supersedes: _builtins.str
+    """From here on only in ListResolutions. The digest that this revision replaced; empty for the first."""
+    evidence_id: _builtins.str
+    """The accepted evidence that it rests on; empty if the hold was never dispatched."""
+    entry_id: _builtins.str
+    """The journal entry that it posted; empty if nothing moved."""
+    actor: _builtins.str
+    reason: _builtins.str
+    """Why it was corrected, or an overrun accepted."""
     @_builtins.property
     def amount(self) -> _money_pb2.Money: ...
     @_builtins.property
@@ -360,6 +375,8 @@ class Resolution(_message.Message):
 
     @_builtins.property
     def resolve_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___PricedLine]: ...
     def __init__(
         self,
         *,
@@ -369,14 +386,53 @@ class Resolution(_message.Message):
         amount: _money_pb2.Money | None = ...,
         cost_over_hold: _money_pb2.Money | None = ...,
         resolve_time: _timestamp_pb2.Timestamp | None = ...,
+        supersedes: _builtins.str = ...,
+        evidence_id: _builtins.str = ...,
+        entry_id: _builtins.str = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        lines: _abc.Iterable[Global___PricedLine] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "cost_over_hold", b"cost_over_hold", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "kind", b"kind", "resolve_time", b"resolve_time", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "entry_id", b"entry_id", "evidence_id", b"evidence_id", "kind", b"kind", "lines", b"lines", "reason", b"reason", "resolve_time", b"resolve_time", "revision", b"revision", "supersedes", b"supersedes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Resolution: _TypeAlias = Resolution  # noqa: Y015
+
+@_typing.final
+class PricedLine(_message.Message):
+    """A bucket of usage, or the part of one that a marginal rate is for, at its rate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUCKET_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    PER_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    bucket: _builtins.str
+    quantity: _builtins.int
+    rate: _builtins.str
+    per: _builtins.int
+    amount: _builtins.str
+    def __init__(
+        self,
+        *,
+        bucket: _builtins.str = ...,
+        quantity: _builtins.int = ...,
+        rate: _builtins.str = ...,
+        per: _builtins.int = ...,
+        amount: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "bucket", b"bucket", "per", b"per", "quantity", b"quantity", "rate", b"rate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PricedLine: _TypeAlias = PricedLine  # noqa: Y015
 
 @_typing.final
 class Quote(_message.Message):
@@ -1140,10 +1196,13 @@ class ResolveResponse(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     """The same resolution was recorded before; nothing was posted."""
     incident_id: _builtins.str
     """Set if the same facts came with another provider receipt."""
+    superseded_by: _builtins.str
+    """The digest in force, if what was recorded on these facts, or under this key, has been corrected since."""
     @_builtins.property
     def hold(self) -> Global___Hold: ...
     def __init__(
@@ -1152,14 +1211,95 @@ class ResolveResponse(_message.Message):
         hold: Global___Hold | None = ...,
         replayed: _builtins.bool = ...,
         incident_id: _builtins.str = ...,
+        superseded_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResolveResponse: _TypeAlias = ResolveResponse  # noqa: Y015
+
+@_typing.final
+class CorrectRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    DIGEST_IN_FORCE_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    NO_COST_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ACCEPT_OVERRUN_REASON_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    digest_in_force: _builtins.str
+    """The digest that the caller believes to be in force: 64 digits of lower-case hex. DIGEST_NOT_IN_FORCE if it is not."""
+    reason: _builtins.str
+    """Why. Required; ≤ 256 characters."""
+    accept_overrun_reason: _builtins.str
+    """Why a cost above hold and tolerance is accepted."""
+    attempt: _builtins.int
+    """The attempt that the evidence is about; 0: the latest."""
+    @_builtins.property
+    def usage(self) -> Global___UsageEvidence: ...
+    @_builtins.property
+    def no_cost(self) -> Global___NoCostProof: ...
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        digest_in_force: _builtins.str = ...,
+        usage: Global___UsageEvidence | None = ...,
+        no_cost: Global___NoCostProof | None = ...,
+        reason: _builtins.str = ...,
+        accept_overrun_reason: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "no_cost", b"no_cost", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_overrun_reason", b"accept_overrun_reason", "attempt", b"attempt", "digest_in_force", b"digest_in_force", "evidence", b"evidence", "idempotency_key", b"idempotency_key", "no_cost", b"no_cost", "operation_id", b"operation_id", "reason", b"reason", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_evidence: _TypeAlias = _typing.Literal["usage", "no_cost"]  # noqa: Y015
+    _WhichOneofArgType_evidence: _TypeAlias = _typing.Literal["evidence", b"evidence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_evidence) -> _WhichOneofReturnType_evidence | None: ...
+
+Global___CorrectRequest: _TypeAlias = CorrectRequest  # noqa: Y015
+
+@_typing.final
+class CorrectResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    """The correction was made before, or its evidence says what is in force already; nothing was posted."""
+    incident_id: _builtins.str
+    """Set if the evidence came with another provider receipt."""
+    superseded_by: _builtins.str
+    """The digest in force, if it is not the one that this key left in force."""
+    @_builtins.property
+    def hold(self) -> Global___Hold: ...
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+        incident_id: _builtins.str = ...,
+        superseded_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectResponse: _TypeAlias = CorrectResponse  # noqa: Y015
 
 @_typing.final
 class Command(_message.Message):
@@ -1170,6 +1310,7 @@ class Command(_message.Message):
     MARK_OUTCOME_UNKNOWN_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RESOLVE_FIELD_NUMBER: _builtins.int
+    CORRECT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveRequest: ...
     @_builtins.property
@@ -1180,6 +1321,8 @@ class Command(_message.Message):
     def release(self) -> Global___ReleaseRequest: ...
     @_builtins.property
     def resolve(self) -> Global___ResolveRequest: ...
+    @_builtins.property
+    def correct(self) -> Global___CorrectRequest: ...
     def __init__(
         self,
         *,
@@ -1188,12 +1331,13 @@ class Command(_message.Message):
         mark_outcome_unknown: Global___MarkOutcomeUnknownRequest | None = ...,
         release: Global___ReleaseRequest | None = ...,
         resolve: Global___ResolveRequest | None = ...,
+        correct: Global___CorrectRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "correct", b"correct", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "correct", b"correct", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "correct"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -1251,6 +1395,7 @@ class CommandResult(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     RESOLVE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    CORRECT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveResponse: ...
     @_builtins.property
@@ -1263,6 +1408,8 @@ class CommandResult(_message.Message):
     def resolve(self) -> Global___ResolveResponse: ...
     @_builtins.property
     def error(self) -> _error_pb2.CommandError: ...
+    @_builtins.property
+    def correct(self) -> Global___CorrectResponse: ...
     def __init__(
         self,
         *,
@@ -1272,12 +1419,13 @@ class CommandResult(_message.Message):
         release: Global___ReleaseResponse | None = ...,
         resolve: Global___ResolveResponse | None = ...,
         error: _error_pb2.CommandError | None = ...,
+        correct: Global___CorrectResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "correct", b"correct", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "correct", b"correct", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "error"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "error", "correct"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
@@ -1375,6 +1523,57 @@ class ListHoldsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListHoldsResponse: _TypeAlias = ListHoldsResponse  # noqa: Y015
+
+@_typing.final
+class ListResolutionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    operation_id: _builtins.str
+    """Required."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_id", b"operation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResolutionsRequest: _TypeAlias = ListResolutionsRequest  # noqa: Y015
+
+@_typing.final
+class ListResolutionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOLUTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def resolutions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resolution]:
+        """None while the hold is open."""
+
+    def __init__(
+        self,
+        *,
+        resolutions: _abc.Iterable[Global___Resolution] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "resolutions", b"resolutions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResolutionsResponse: _TypeAlias = ListResolutionsResponse  # noqa: Y015
 
 @_typing.final
 class Incident(_message.Message):

@@ -60,6 +60,11 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ResolveRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ResolveResponse.FromString,
                 _registered_method=True)
+        self.Correct = channel.unary_unary(
+                '/ledger.v1.HoldService/Correct',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.CorrectRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.CorrectResponse.FromString,
+                _registered_method=True)
         self.BatchExecute = channel.unary_unary(
                 '/ledger.v1.HoldService/BatchExecute',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.BatchExecuteRequest.SerializeToString,
@@ -74,6 +79,11 @@ class HoldServiceStub:
                 '/ledger.v1.HoldService/ListHolds',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+                _registered_method=True)
+        self.ListResolutions = channel.unary_unary(
+                '/ledger.v1.HoldService/ListResolutions',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
                 _registered_method=True)
         self.ListIncidents = channel.unary_unary(
                 '/ledger.v1.HoldService/ListIncidents',
@@ -121,6 +131,14 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Correct(self, request, context):
+        """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+        the difference. The state stays. Roles: finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BatchExecute(self, request, context):
         """Many commands in one call; one result each, in request order. One refusal does not fail another.
         Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -139,6 +157,13 @@ class HoldServiceServicer:
 
     def ListHolds(self, request, context):
         """In order of operation_id. Roles: gateway, finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListResolutions(self, request, context):
+        """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,6 +204,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ResolveRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ResolveResponse.SerializeToString,
             ),
+            'Correct': grpc.unary_unary_rpc_method_handler(
+                    servicer.Correct,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.CorrectRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.CorrectResponse.SerializeToString,
+            ),
             'BatchExecute': grpc.unary_unary_rpc_method_handler(
                     servicer.BatchExecute,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.BatchExecuteRequest.FromString,
@@ -193,6 +223,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListHolds,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.SerializeToString,
+            ),
+            'ListResolutions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResolutions,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.SerializeToString,
             ),
             'ListIncidents': grpc.unary_unary_rpc_method_handler(
                     servicer.ListIncidents,
@@ -347,6 +382,33 @@ class HoldService:
             _registered_method=True)
 
     @staticmethod
+    def Correct(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Correct',
+            ledger_dot_v1_dot_hold__pb2.CorrectRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.CorrectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def BatchExecute(request,
             target,
             options=(),
@@ -417,6 +479,33 @@ class HoldService:
             '/ledger.v1.HoldService/ListHolds',
             ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListResolutions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListResolutions',
+            ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,10 @@ class HoldServiceStub:
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    Correct: _grpc.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]
+    """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+    the difference. The state stays. Roles: finance.
+    """
     BatchExecute: _grpc.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -52,6 +56,8 @@ class HoldServiceStub:
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListResolutions: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]
+    """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -70,6 +76,10 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _aio.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]  # type: ignore[assignment]
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    Correct: _aio.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]  # type: ignore[assignment]
+    """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+    the difference. The state stays. Roles: finance.
+    """
     BatchExecute: _aio.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]  # type: ignore[assignment]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -79,6 +89,8 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]  # type: ignore[assignment]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListResolutions: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]  # type: ignore[assignment]
+    """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -126,6 +138,16 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
 
     @_abc_1.abstractmethod
+    def Correct(
+        self,
+        request: _hold_pb2.CorrectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.CorrectResponse, _abc.Awaitable[_hold_pb2.CorrectResponse]]:
+        """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+        the difference. The state stays. Roles: finance.
+        """
+
+    @_abc_1.abstractmethod
     def BatchExecute(
         self,
         request: _hold_pb2.BatchExecuteRequest,
@@ -151,6 +173,14 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListHoldsResponse, _abc.Awaitable[_hold_pb2.ListHoldsResponse]]:
         """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListResolutions(
+        self,
+        request: _hold_pb2.ListResolutionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListResolutionsResponse, _abc.Awaitable[_hold_pb2.ListResolutionsResponse]]:
+        """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
 
     @_abc_1.abstractmethod
     def ListIncidents(

@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 from ledger.audit.check import LawResult, check
 from ledger.store.database import Database
 from ledger.store.laws.schema import TRIGGERS
-from tests.stories import Ledger, tell_everything
+from tests.stories import Ledger, tell_corrections, tell_everything
 
 Urls = tuple[str, str]
 
@@ -27,7 +27,9 @@ def told(server_url: str, template: str) -> str:
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
     database = Database(database_at(server_url, name), pool_size=1)
-    tell_everything(Ledger(database))
+    ledger = Ledger(database)
+    tell_everything(ledger)
+    tell_corrections(ledger)
     database.close()
     return name
 
@@ -61,9 +63,11 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert [result for result in results.values() if result.violations] == []
     # And there was something to check, for every law.
     assert [law for law, result in results.items() if not result.checked] == []
-    # 4 budgets and 2 providers.
-    assert results["2.1"].checked == 6
-    assert results["3.4"].checked == 12
+    # 5 budgets, and 2 providers, of which one has 3 stripes and the other 2.
+    assert results["2.1"].checked == 10
+    assert results["3.4"].checked == 16
+    # 8 first revisions and 4; 1 + 2 + 1 + 2 more, of which 5 posted an entry.
+    assert results["5.8"].checked == 12 + 6 + 5
 
 
 def test_empty_books_keep_every_law(database: Database) -> None:
@@ -296,6 +300,80 @@ DAMAGE = [
         "DROP INDEX hold_one_open_per_exclusive_key;"
         "UPDATE hold SET exclusive_key = 'order-1' WHERE operation_id = 'unknown'",
     ),
+    (
+        "2.4",
+        "UNKNOWN is negative",
+        "ALTER TABLE book DROP CONSTRAINT book_no_balance_but_available_is_negative;"
+        "UPDATE book SET unknown = unknown - 100, spent = spent + 100 WHERE book_id = 'key#0'",
+    ),
+    (
+        "2.9",
+        "provider psp, model  in USD: EXPENSE is -",
+        "UPDATE book SET expense = expense - 100, payable = payable - 100 WHERE book_id = '#financial/psp##USD#4'",
+    ),
+    (
+        "2.9",
+        "budget lab of acme has EXPENSE 1",
+        "ALTER TABLE book DROP CONSTRAINT book_expense_is_the_financial_books;"
+        "UPDATE book SET expense = 1, payable = 1 WHERE book_id = 'lab#0'",
+    ),
+    (
+        "4.1",
+        "operation billed-late of acme was dispatched, and is RELEASED",
+        "ALTER TABLE hold DROP CONSTRAINT hold_once_dispatched_is_never_released,"
+        " DROP CONSTRAINT hold_released_costs_only_by_correction;"
+        "UPDATE hold SET revision = 1 WHERE operation_id = 'billed-late'",
+    ),
+    (
+        "4.1",
+        "at a cost that no correction brought",
+        "ALTER TABLE hold DROP CONSTRAINT hold_released_costs_only_by_correction;"
+        "UPDATE hold SET settled = 1 WHERE operation_id = 'released'",
+    ),
+    (
+        "5.1",
+        "operation not-free of acme stands at revision 1",
+        "UPDATE hold SET revision = 1 WHERE operation_id = 'not-free'",
+    ),
+    (
+        "5.2",
+        "revision 3 of operation raised of acme is the 2. in its chain",
+        "DELETE FROM resolution WHERE operation_id = 'raised' AND revision = 2",
+    ),
+    (
+        "5.3",
+        "operation not-free of acme ended by NEVER_SENT",
+        "DELETE FROM resolution WHERE operation_id = 'not-free' AND revision = 2;"
+        "UPDATE hold SET revision = 1 WHERE operation_id = 'not-free'",
+    ),
+    (
+        "5.8",
+        "revision 2 of operation not-free of acme changes the amount by 2, without an entry",
+        "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'not-free' AND revision = 2",
+    ),
+    (
+        "5.8",
+        "revision 1 of operation settled of acme posted an entry of kind CORRECT",
+        "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'settled' AND kind = 'SETTLE'",
+    ),
+    (
+        "5.8",
+        "revision 3 of operation raised of acme is linked to",
+        "UPDATE entry SET corrects = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 1)"
+        " WHERE entry_id = (SELECT entry_id FROM resolution WHERE operation_id = 'raised' AND revision = 3)",
+    ),
+    ("5.8", "is linked to none", "UPDATE entry SET corrects = NULL WHERE operation_id = 'billed-late'"),
+    (
+        "5.8",
+        "changes the amount by 2, its entry posted 1",
+        "UPDATE posting p SET amount = amount / 2 FROM entry e WHERE e.entry_id = p.entry_id AND e.kind = 'CORRECT'"
+        " AND e.operation_id = 'not-free'",
+    ),
+    (
+        "5.8",
+        "is a correction without a revision",
+        "UPDATE entry SET kind = 'CORRECT' WHERE operation_id = 'dispatching'",
+    ),
     ("6.1", "names none, which is not there", "UPDATE receipt SET resource = 'none' WHERE resource = 'settled'"),
     ("6.1", "CreateBudget names lab", "DELETE FROM budget WHERE budget_id = 'lab'"),
     ("6.1", "PutPriceCard names gpt#1", "DELETE FROM price_card WHERE card_id = 'gpt' AND version = 1"),
@@ -362,6 +440,18 @@ DAMAGE = [
     ),
     ("7.5", "says nothing that could be observed", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
+    (
+        "7.3",
+        "revision 3 of operation recounted of acme is 0.03, priced again it is 0.030012",
+        "UPDATE evidence SET body = jsonb_set(body, '{buckets,output_tokens}', '\"2001\"')"
+        " WHERE operation_id = 'recounted' AND body->'buckets'->>'output_tokens' = '2000'",
+    ),
+    (
+        "7.3",
+        "revision 1 of operation recounted of acme is 0.018, priced again it is 0.018012",
+        "UPDATE evidence SET body = jsonb_set(body, '{buckets,output_tokens}', '\"501\"')"
+        " WHERE operation_id = 'recounted' AND body->'buckets'->>'output_tokens' = '500'",
+    ),
     ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
     ("8.1", "has 0 versions", "DELETE FROM outbox"),
     ("8.1", "out of order", "UPDATE outbox SET turn = -turn, position = 1000000000 - position, xid = 1"),

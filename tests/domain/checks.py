@@ -60,8 +60,10 @@ def quote(world: World, line: str, words: list[str], options: dict[str, str]) ->
 
 
 def resolution(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`resolution op1 USAGE amount=5 cost_over_hold=1`"""
-    (row,) = (r for r in world.resolutions if (r.tenant, r.operation_id) == ("t1", words[0]))
+    """`resolution op1 USAGE amount=5 cost_over_hold=1`; with `revision=2` that revision, else the only one"""
+    wanted = options.get("revision")
+    chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == ("t1", words[0])]
+    (row,) = (r for r in chain if wanted in (None, str(r.revision)))
     assert row.kind == words[1], line
     _same(line, row, options)
 

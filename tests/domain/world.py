@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
@@ -40,13 +40,14 @@ from ledger.domain.needs import (
     card_of,
     fact_brought,
     financial_book,
+    may_post_expense,
+    needs_resolutions,
     subtree_moved,
 )
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
-STRIPE = 3
 _UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
@@ -74,6 +75,7 @@ class World:
     """The rows of a ledger. `step` decides a batch on exactly the rows that `needs` names, and applies the decision."""
 
     def __init__(self) -> None:
+        self.stripe = 3
         self.now = datetime(2025, 3, 1, 10, tzinfo=UTC)
         self._ids = count(1)
         self.budgets: dict[tuple[str, str], Budget] = {}
@@ -107,6 +109,7 @@ class World:
         cards: dict[tuple[str, str, int], PriceCard] = {}
         budgets: dict[tuple[str, str], Budget] = {}
         closed: set[tuple[str, str]] = set()
+        resolutions: dict[tuple[str, str], list[Resolution]] = {}
         for command in commands:
             tenant = command.caller.tenant
             for named in budgets_named(command):
@@ -121,8 +124,8 @@ class World:
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
-            if isinstance(command, Resolve) and hold is not None:
-                keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
+            if hold is not None and may_post_expense(command, hold):
+                keys.append((hold.tenant, financial_book(hold, self.stripe).book_id))
             books |= {key: self.books[key] for key in keys if key in self.books}
             cards |= {
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
@@ -130,11 +133,14 @@ class World:
             if isinstance(command, BeginDispatch) and hold is not None:
                 levels = [(hold.tenant, budget_of(book)) for book in hold.books]
                 closed |= {level for level in levels if self.budgets[level].closed_at is not None}
+            if hold is not None and needs_resolutions(command, hold):
+                key = (hold.tenant, hold.operation_id)
+                resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
             new_id=lambda: UUID(int=next(self._ids)),
-            stripe=STRIPE,
+            stripe=self.stripe,
             holds=holds,
             books=books,
             closed_budgets=frozenset(closed),
@@ -143,13 +149,14 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            resolutions=resolutions,
             facts=self._facts(commands, holds),
         )
 
     def _facts(
         self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
     ) -> dict[tuple[str, str, bytes], SeenFact]:
-        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        on_holds = [c for c in commands if isinstance(c, Resolve | Correct)]
         brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
         found: dict[tuple[str, str, bytes], SeenFact] = {}
         for seen in self.evidence:

@@ -106,7 +106,8 @@ def test_nothing_is_removed(sql: Sql, table: str, statement: str) -> None:
 
 @pytest.mark.parametrize("state", ["OUTCOME_UNKNOWN", "SETTLED", "RELEASED", "EXPIRED"])
 def test_births(sql: Sql, state: str) -> None:
-    refused(sql, insert("hold", HOLD, state=f"'{state}'", attempt="1", inferred="true"), BIRTH, "hold_birth")
+    born = insert("hold", HOLD, state=f"'{state}'", attempt="1", inferred="true", revision="2")
+    refused(sql, born, BIRTH, "hold_birth")
     refused(sql, insert("hold", HOLD, version="2"), BIRTH, "hold_birth")
 
 
@@ -140,7 +141,9 @@ def test_transitions(sql: Sql, before: str, after: str) -> None:
     elif after == "RELEASED" and before != "RELEASED":
         # Two laws forbid it; the one of the row itself speaks first.
         refused(sql, statement, "never_released", "hold_once_dispatched_is_never_released")
-        refused(sql, change(state="'RELEASED'", inferred="true"), TRANSITION, "hold_transition")
+        sql.execute(change(revision="1"))
+        corrected = change(state="'RELEASED'", inferred="true", revision="2")
+        refused(sql, corrected, TRANSITION, "hold_transition")
     else:
         refused(sql, statement, TRANSITION, "hold_transition")
 
@@ -153,11 +156,27 @@ def test_reserved_is_settled_only_by_evidence_of_a_call(sql: Sql) -> None:
 
 def test_dispatched_is_never_released(sql: Sql) -> None:
     bring_to(sql, "RESERVED")
-    refused(sql, change(state="'RELEASED'", attempt="1", inferred="true"), RELEASE, "hold_release")
-    refused(sql, change(state="'RELEASED'", attempt="1"), "never_released", "hold_once_dispatched_is_never_released")
+    law = "hold_once_dispatched_is_never_released"
+    refused(sql, change(state="'RELEASED'", attempt="1", inferred="true"), "never_released", law)
+    refused(sql, change(state="'RELEASED'", attempt="1", revision="2"), "never_released", law)
     refused(sql, change(attempt="1", state="'DISPATCHING'", generation="-1"), "only grow", "hold_attempts")
     sql.execute(change(state="'DISPATCHING'", attempt="1"))
     refused(sql, change(attempt="0", state="'RESERVED'"), "only grow", "hold_attempts")
+
+
+def test_not_even_by_a_revision_that_it_cannot_have(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    sql.execute(change(revision="1"))
+    released = change(state="'RELEASED'", attempt="1", inferred="true", revision="2")
+    refused(sql, released, RELEASE, "hold_release")
+
+
+def test_a_released_hold_has_a_cost_only_by_a_correction(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    law = "hold_released_costs_only_by_correction"
+    refused(sql, change(state="'RELEASED'", revision="1", settled="3"), law, law)
+    sql.execute(change(state="'RELEASED'", revision="1", settled="0"))
+    sql.execute(change(revision="2", settled="3", attempt="1", inferred="true"))
 
 
 def test_dispatch_has_an_attempt(sql: Sql) -> None:
@@ -248,6 +267,7 @@ SHORT = {"available": "0", "authority": "10", "deficit": "2", "spent": "12"}
         (SHORT | {"available": "1", "spent": "11"}, "book_available_above_floor_means_deficit_zero"),
         (SHORT | UNBOUNDED, "book_available_above_floor_means_deficit_zero"),
         ({"held": "-1", "available": "11"}, "book_no_balance_but_available_is_negative"),
+        ({"expense": "1", "payable": "1"}, "book_expense_is_the_financial_books"),
         ({"authority": "-1", "available": "0", "deficit": "1"}, "book_no_balance_but_available_is_negative"),
         ({"budget_id": "NULL"}, "book_is_of_a_budget_or_of_a_provider"),
         ({"provider": "'openai'"}, "book_is_of_a_budget_or_of_a_provider"),
@@ -269,6 +289,8 @@ def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None
         {"open_holds": "0"},
         UNBOUNDED | {"available": "-90", "spent": "100"},
         {"floor": "-5", "available": "-5", "spent": "15"},
+        # A stripe is a summand: a correction may lower one that has less.
+        {"budget_id": "NULL", "provider": "''", "expense": "-3", "payable": "-3"},
         {"budget_id": "NULL", "provider": "''", "expense": "3", "payable": "3"},
     ],
 )

@@ -25,6 +25,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }
 # What a hold was reported of is little: it is found by the hold, and filtered.

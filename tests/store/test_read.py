@@ -8,13 +8,13 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import Connection, event, text
 
-from ledger.domain.model import Account, EntryKind, Posting
+from ledger.domain.model import Account, EntryKind, Posting, Resolution
 from ledger.domain.money import plain
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import read
 from ledger.store.database import Database
 from ledger.store.read import Key, Page
-from tests.stories import Ledger, tell_everything
+from tests.stories import Ledger, tell_corrections, tell_everything
 
 
 @pytest.fixture
@@ -110,6 +110,36 @@ def test_incidents_come_newest_first(ledger: Ledger, database: Database) -> None
         assert about[0].detail["amount_in_force"] == "4.5"
         assert about[1].detail == {"provider_receipt": "r-2", "provider_receipt_in_force": "r-1"}
         assert read.list_incidents(connection, "acme", limit=9, operation_id="tokens").items == ()
+
+
+def test_revisions_come_in_their_order(ledger: Ledger, database: Database) -> None:
+    tell_corrections(ledger)
+    with database.read() as connection:
+
+        def revisions(operation: str, limit: int = 2) -> list[list[tuple[int, str]]]:
+            def ask(after: Key | None) -> Page[Resolution]:
+                page = read.list_resolutions(connection, "acme", operation, limit=limit, after=after)
+                assert page is not None
+                return page
+
+            return [[(r.revision, plain(r.amount)) for r in some] for some in pages(ask)]
+
+        assert revisions("raised") == [[(1, "4"), (2, "30")], [(3, "1")]]
+        # 4000 * 3 + 500 * 12, then 2000 * 3 + 1000 * 12, then 2000 * 3 + 2000 * 12, for a million.
+        assert revisions("recounted", 3) == [[(1, "0.018"), (2, "0.018"), (3, "0.03")]]
+        assert revisions("released") == [[(1, "0")]]
+        assert revisions("unknown") == [[]]
+        assert read.list_resolutions(connection, "acme", "none", limit=9) is None
+        assert read.list_resolutions(connection, "nobody", "raised", limit=9) is None
+        page = read.list_resolutions(connection, "acme", "recounted", limit=9)
+        assert page is not None
+        first, second, third = page.items
+        assert (first.kind, second.supersedes, third.supersedes) == (ResolutionKind.USAGE, first.digest, second.digest)
+        assert [line["bucket"] for line in second.lines] == ["input_tokens", "output_tokens"]
+        entries = {item.entry.entry_id: item.entry for item in read.list_entries(connection, "acme", limit=200).items}
+        assert second.entry_id is None
+        assert third.entry_id is not None
+        assert entries[third.entry_id].corrects == first.entry_id
 
 
 def test_budgets_come_with_their_balances(ledger: Ledger, database: Database) -> None:
@@ -267,14 +297,16 @@ MANY = """
         FROM hold h, generate_series(1, 20000) n WHERE h.tenant = 'acme' AND h.operation_id = 'template';
     INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
         FROM generate_series(1, 20000) n;
-    INSERT INTO budget
-        SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', NULL, now(), NULL, NULL, NULL, 1
+    INSERT INTO budget (tenant, budget_id, path, currency, display_name, created_at, version)
+        SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', now(), 1
         FROM generate_series(1, 20000) n;
     INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object('book_id', 'many-' || n || '#0'))).*
         FROM book b, generate_series(1, 20000) n WHERE b.book_id = 'org#0';
     INSERT INTO posting SELECT 'acme', 'many-' || n || '#0', side, md5(n::text)::uuid, 'HELD', 3 - 2 * side
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;
     INSERT INTO incident SELECT 'acme', gen_random_uuid(), 'RESOLUTION_CONFLICT', 'many-' || n, now(), '{}'
+        FROM generate_series(1, 20000) n;
+    INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
         FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
 """
@@ -284,6 +316,7 @@ READS: dict[str, Callable[[Connection], object]] = {
     "holds": lambda c: read.list_holds(c, "acme", limit=10, after=("a",)),
     "unknown holds": lambda c: read.list_holds(c, "acme", limit=10, state=HoldState.OUTCOME_UNKNOWN),
     "holds of a group": lambda c: read.list_holds(c, "acme", limit=10, request_group="g"),
+    "resolutions": lambda c: read.list_resolutions(c, "acme", "template", limit=10),
     "incidents": lambda c: read.list_incidents(c, "acme", limit=10),
     "incidents of an operation": lambda c: read.list_incidents(c, "acme", limit=10, operation_id="template"),
     "budget": lambda c: read.get_budget(c, "acme", "org"),
@@ -310,7 +343,7 @@ def test_each_read_is_one_statement_that_scans_no_table(database: Database) -> N
     for analysed in (False, True):
         if analysed:
             with database.engine.connect() as connection:
-                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card"))
+                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card, resolution"))
                 connection.commit()
         for name, ask in READS.items():
             assert scans(database, ask) == [], (name, analysed)

@@ -11,7 +11,7 @@ from sqlalchemy import Table, select
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Classification, Evidence, Incident, Posting, Resolution
+from ledger.domain.model import Account, Classification, EntryKind, Evidence, Incident, Posting, Resolution
 from ledger.domain.needs import financial_book
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
@@ -111,7 +111,12 @@ def test_financial_book_is_opened_when_it_is_first_needed(database: Database) ->
 
 
 def test_entries_and_postings(database: Database) -> None:
-    entries = [s.entry(), s.entry(UUID(int=2), operation_id=None, effective_at=datetime(2020, 1, 1, tzinfo=UTC))]
+    linked = s.entry(UUID(int=3), kind=EntryKind.CORRECT, corrects=UUID(int=2))
+    entries = [
+        s.entry(),
+        s.entry(UUID(int=2), operation_id=None, effective_at=datetime(2020, 1, 1, tzinfo=UTC)),
+        linked,
+    ]
     lines = [
         s.posting(1, Account.AVAILABLE, "0.000000000000000001"),
         s.posting(2, Account.HELD, "-0.000000000000000001"),
@@ -154,6 +159,26 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
     facts = [Resolution._make(row)._replace(lines=tuple(row[9])) for row in stored(database, t.resolution)]
     assert facts == [s.resolution(), revised]
     assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+
+
+def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
+    first = s.resolution(lines=({"bucket": "requests", "amount": "2.25"},))
+    second = s.resolution(
+        revision=2, supersedes=b"d" * 32, digest=b"e" * 32, kind=ResolutionKind.NO_COST, amount=Decimal(0), lines=()
+    )
+    other = s.resolution(operation_id="op-2")
+    corrected = s.hold(**{**s.DISPATCHED, **s.SETTLED, "revision": 2})
+    for hold in (s.hold(), s.hold("op-2")):
+        s.write(database, both(hold))
+    for state in (s.DISPATCHED, s.SETTLED, {"revision": 2}):
+        hold = s.read(database, [s.settle()]).holds[(T, "op-1")]
+        s.write(database, both(hold._replace(**state, version=hold.version + 1)), s.read(database, [s.settle()]))
+    s.write(database, Decision(resolutions=[first, second, other]))
+    assert s.read(database, [s.settle()]).resolutions == {(T, "op-1"): [first, second]}
+    # Of a hold at its first revision they are needed only to correct it.
+    assert s.read(database, [s.settle("op-2")]).resolutions == {}
+    assert s.read(database, [s.correct(s.hold("op-2"), "1")]).resolutions == {(T, "op-2"): [other]}
+    assert s.read(database, [s.correct(corrected, "1")]).resolutions == {(T, "op-1"): [first, second]}
 
 
 def test_grants_by_reference(database: Database) -> None:

@@ -118,6 +118,21 @@ def test_constant_number_of_statements(database: Database, recorder: Recorder) -
         assert cost(database, recorder, commands(kind, many)) == loads + saves, kind
 
 
+def test_corrections_and_what_they_superseded(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    few, many = ["one"], [f"op-{i:03}" for i in range(200)]
+    for ids in (["a"], ["b"], few, many):
+        s.apply(database, [s.dispatched(i) for i in ids])
+        s.apply(database, [s.settle(i, "0.5") for i in ids])
+    for ids in (few, many):
+        loaded = s.read(database, [s.settle(i) for i in ids])
+        corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
+        # holds, books, receipts, facts, revisions, clock; the seven of a settlement.
+        assert cost(database, recorder, corrections) == 6 + 7
+        # The key of what was superseded: the same, without anything to save.
+        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 6
+
+
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
     budgets(database)
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])

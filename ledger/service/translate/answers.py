@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ledger.domain.batch import Outcome
-from ledger.domain.model import Hold, Incident
+from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.money import plain
 from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.refusals import Reason, Refusal
@@ -62,10 +62,20 @@ def release(message: pb.ReleaseResponse, outcome: Outcome) -> None:
 
 
 def resolve(message: pb.ResolveResponse, outcome: Outcome) -> None:
+    _write_reported(message, outcome)
+
+
+def correct(message: pb.CorrectResponse, outcome: Outcome) -> None:
+    _write_reported(message, outcome)
+
+
+def _write_reported(message: pb.ResolveResponse | pb.CorrectResponse, outcome: Outcome) -> None:
     write_hold(message.hold, _hold(outcome))
     message.replayed = outcome.replayed
     if outcome.incident_id is not None:
         message.incident_id = str(outcome.incident_id)
+    if outcome.superseded_by is not None:
+        message.superseded_by = outcome.superseded_by.hex()
 
 
 _WRITERS: Final[dict[str, Callable[[Any, Outcome], None]]] = {
@@ -74,6 +84,7 @@ _WRITERS: Final[dict[str, Callable[[Any, Outcome], None]]] = {
     "mark_outcome_unknown": mark_outcome_unknown,
     "release": release,
     "resolve": resolve,
+    "correct": correct,
 }
 
 
@@ -141,6 +152,25 @@ def write_hold(message: pb.Hold, hold: Hold) -> None:
 def write_full_hold(message: pb.Hold, hold: Hold) -> None:
     write_hold(message, hold)
     write_quote(message.quote, hold.quote)
+
+
+def write_revision(message: pb.Resolution, resolution: Resolution) -> None:
+    """A revision with all that is known of it."""
+    message.kind = _KINDS[resolution.kind]
+    message.revision = resolution.revision
+    message.digest = resolution.digest.hex()
+    write_money(message.amount, resolution.amount, resolution.currency)
+    if resolution.cost_over_hold:
+        write_money(message.cost_over_hold, resolution.cost_over_hold, resolution.currency)
+    write_time(message.resolve_time, resolution.recorded_at)
+    message.supersedes = (resolution.supersedes or b"").hex()
+    message.evidence_id = str(resolution.evidence_id or "")
+    message.entry_id = str(resolution.entry_id or "")
+    message.actor = resolution.actor
+    message.reason = resolution.reason or ""
+    for line in resolution.lines:
+        quantity, per = int(line["quantity"]), int(line["per"])
+        message.lines.add(bucket=line["bucket"], quantity=quantity, rate=line["rate"], per=per, amount=line["amount"])
 
 
 def write_incident(message: pb.Incident, incident: Incident) -> None:

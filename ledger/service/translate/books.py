@@ -49,6 +49,7 @@ def write_entry(message: journal_pb2.Entry, entry: Entry, labels: Mapping[str, s
     message.accounting_date = entry.accounting_date.isoformat()
     message.operation_id = entry.operation_id or ""
     message.actor = entry.actor
+    message.corrects = str(entry.corrects or "")
     message.labels.update(labels)
 
 

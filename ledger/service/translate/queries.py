@@ -14,7 +14,7 @@ from ledger.service.translate.fields import (
     optional_identifier,
     text,
 )
-from ledger.service.translate.pages import Place, id_key, name_key, place, time_key, version_key
+from ledger.service.translate.pages import Place, id_key, name_key, place, revision_key, time_key, version_key
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
 
 _STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
@@ -34,6 +34,12 @@ def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[P
     operation = optional_identifier(request.operation_id, "operation_id")
     size, token = request.page_size, request.page_token
     return place("ListIncidents", caller, size, token, (time_key, id_key), operation_id=operation or ""), operation
+
+
+def resolutions(request: hold_pb2.ListResolutionsRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    size, token = request.page_size, request.page_token
+    return place("ListResolutions", caller, size, token, (revision_key,), operation_id=operation), operation
 
 
 def budgets(request: budget_pb2.ListBudgetsRequest, caller: Caller) -> tuple[Place, str | None]:

@@ -5,6 +5,7 @@ what is wrong. They are asked in one snapshot.
 """
 
 from ledger.store.laws.books import BOOKS
+from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.events import EVENTS
 from ledger.store.laws.holds import HOLDS
@@ -23,7 +24,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS, *EVENTS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *RECORDS, *EVENTS)
 
 __all__ = [
     "EXAMPLES",

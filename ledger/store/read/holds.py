@@ -5,12 +5,12 @@ from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, func, select, tuple_
 
-from ledger.domain.model import Hold, Incident
+from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.states import HoldState
 from ledger.store.read.page import Key, Page, page
-from ledger.store.rows import hold_from
+from ledger.store.rows import hold_from, resolution_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import due_at, hold, incident, may_be_due
+from ledger.store.tables import due_at, hold, incident, may_be_due, resolution
 
 
 def get_hold(connection: Connection, tenant: str, operation_id: str) -> Hold | None:
@@ -56,6 +56,23 @@ def list_incidents(
     newest = (incident.c.opened_at.desc(), incident.c.incident_id.desc())
     rows = connection.execute(query.order_by(*newest).limit(limit + 1)).all()
     return page(rows, limit, Incident._make, lambda item: (item.opened_at.isoformat(), str(item.incident_id)))
+
+
+def list_resolutions(
+    connection: Connection, tenant: str, operation_id: str, *, limit: int, after: Key | None = None
+) -> Page[Resolution] | None:
+    """The revisions of a hold, the first one first; None if there is no such hold. The key is (revision,)."""
+    seen = int(after[0]) if after is not None else 0
+    r = resolution.c
+    its = (r.tenant == hold.c.tenant) & (r.operation_id == hold.c.operation_id) & (r.revision > seen)
+    query = columns_of(resolution).select_from(hold.outerjoin(resolution, its))
+    query = query.where(hold.c.tenant == tenant, hold.c.operation_id == operation_id)
+    rows = connection.execute(query.order_by(r.revision).limit(limit + 1)).all()
+    if not rows:
+        return None
+    # A hold without a later revision gives one row, of nulls.
+    revisions = [row for row in rows if row[0] is not None]
+    return page(revisions, limit, lambda row: resolution_from(tuple(row)), lambda item: (str(item.revision),))
 
 
 def due(connection: Connection, limit: int) -> list[tuple[str, str]]:
