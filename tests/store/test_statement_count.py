@@ -127,8 +127,8 @@ def test_corrections_and_what_they_superseded(database: Database, recorder: Reco
     for ids in (few, many):
         loaded = s.read(database, [s.settle(i) for i in ids])
         corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
-        # holds, books, receipts, facts, revisions, clock; the seven of a settlement.
-        assert cost(database, recorder, corrections) == 6 + 7
+        # holds, books, receipts, facts, revisions, clock; the eight of a settlement.
+        assert cost(database, recorder, corrections) == 6 + 8
         # The key of what was superseded: the same, without anything to save.
         assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 6
 
