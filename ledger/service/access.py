@@ -30,6 +30,7 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "BatchExecute": _REPORTERS,
     HOLDS + "GetHold": _ANY,
     HOLDS + "ListHolds": _ANY,
+    HOLDS + "ListOpenHolds": _BOOKS,
     HOLDS + "ListResolutions": _BOOKS,
     HOLDS + "ListIncidents": _BOOKS,
     BUDGETS + "CreateBudget": _ADMIN,

@@ -86,6 +86,17 @@ class Holds(HoldServiceServicer):
         response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
         return response
 
+    async def ListOpenHolds(self, request: pb.ListOpenHoldsRequest, _context: Context) -> pb.ListOpenHoldsResponse:
+        tenant = caller().tenant
+        place, book = queries.open_holds(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_open_holds(connection, tenant, book, limit=place.size, after=place.after),
+        )
+        response = pb.ListOpenHoldsResponse()
+        response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
+        return response
+
     async def ListResolutions(
         self, request: pb.ListResolutionsRequest, _context: Context
     ) -> pb.ListResolutionsResponse:

@@ -80,6 +80,11 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
                 _registered_method=True)
+        self.ListOpenHolds = channel.unary_unary(
+                '/ledger.v1.HoldService/ListOpenHolds',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
+                _registered_method=True)
         self.ListResolutions = channel.unary_unary(
                 '/ledger.v1.HoldService/ListResolutions',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
@@ -162,6 +167,14 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOpenHolds(self, request, context):
+        """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+        Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListResolutions(self, request, context):
         """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin.
         """
@@ -223,6 +236,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListHolds,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.SerializeToString,
+            ),
+            'ListOpenHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOpenHolds,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.SerializeToString,
             ),
             'ListResolutions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListResolutions,
@@ -479,6 +497,33 @@ class HoldService:
             '/ledger.v1.HoldService/ListHolds',
             ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOpenHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListOpenHolds',
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,10 @@ class HoldServiceStub:
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListOpenHolds: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListOpenHoldsRequest, _hold_pb2.ListOpenHoldsResponse]
+    """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+    Roles: finance, auditor, admin.
+    """
     ListResolutions: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
@@ -89,6 +93,10 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]  # type: ignore[assignment]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListOpenHolds: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListOpenHoldsRequest, _hold_pb2.ListOpenHoldsResponse]  # type: ignore[assignment]
+    """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+    Roles: finance, auditor, admin.
+    """
     ListResolutions: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]  # type: ignore[assignment]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
@@ -173,6 +181,16 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListHoldsResponse, _abc.Awaitable[_hold_pb2.ListHoldsResponse]]:
         """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListOpenHolds(
+        self,
+        request: _hold_pb2.ListOpenHoldsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListOpenHoldsResponse, _abc.Awaitable[_hold_pb2.ListOpenHoldsResponse]]:
+        """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+        Roles: finance, auditor, admin.
+        """
 
     @_abc_1.abstractmethod
     def ListResolutions(
