@@ -37,6 +37,17 @@ def derive(loaded: Loaded, decision: Decision) -> None:
     for key, hold in decision.holds.items():
         changed = _hold(loaded.holds.get(key), hold, entries.get(key, ()))
         events.setdefault(key[0], []).append(changed)
+    for seen in decision.observations:
+        events.setdefault(seen.tenant, []).append(
+            {
+                "type": "OBSERVATION",
+                "observation_id": seen.observation_id,
+                "operation_id": seen.operation_id,
+                "axis": seen.axis.value,
+                "value": str(seen.value),
+                "attempt": seen.attempt,
+            }
+        )
     for incident in decision.incidents:
         events.setdefault(incident.tenant, []).append(
             {

@@ -162,7 +162,8 @@ class LiveLedger:
             moved = connection.execute(
                 text(
                     "UPDATE hold SET version = version + 1, expire_at = least(expire_at, now()),"
-                    " lease_expires_at = least(lease_expires_at, now())"
+                    " lease_expires_at = CASE WHEN lease_expires_at IS NOT NULL THEN least(lease_expires_at, now()) END,"
+                    " retry_until = CASE WHEN retry_until IS NOT NULL THEN least(retry_until, now()) END"
                     " WHERE tenant = :tenant AND operation_id = :operation RETURNING *"
                 ),
                 {"tenant": tenant, "operation": operation_id},

@@ -37,7 +37,7 @@ TABLES = {
         dispatch op1 nonce=n1 -> ok send
         told HOLD,op1,RESERVED,DISPATCHING version=2 attempt=1 entries=None
         unknown op1 -> ok
-        told HOLD,op1,DISPATCHING,OUTCOME_UNKNOWN version=3
+        told HOLD,op1,DISPATCHING,OUTCOME_UNKNOWN OBSERVATION,op1,EXECUTION,UNKNOWN attempt=1
         charge op1 5.50 -> ok
         told HOLD,op1,OUTCOME_UNKNOWN,SETTLED version=4 revision=1 kind=USAGE settled=5.5
     """,
@@ -65,7 +65,7 @@ TABLES = {
         adm: budget org USD 10 -> ok
         reserve op1 org 6 nonce=n1 -> ok send
         charge op1 7 -> EVIDENCE_REJECTED
-        told HOLD,op1,DISPATCHING,DISPATCHING version=2
+        told HOLD,op1,DISPATCHING,DISPATCHING OBSERVATION,op1,EXECUTION,EXECUTED
         charge op1 7 -> EVIDENCE_REJECTED
         told none
     """,
@@ -104,7 +104,7 @@ def test_tenants_are_told_apart() -> None:
 
 
 def test_every_kind_of_row_is_told_or_is_known_to_be_silent() -> None:
-    told = {"holds", "budgets", "cards", "grants", "entries", "incidents"}
+    told = {"holds", "budgets", "cards", "grants", "entries", "incidents", "observations"}
     assert {field.name for field in fields(Decision)} == told | events.SILENT
 
 

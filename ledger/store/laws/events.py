@@ -77,6 +77,7 @@ _ENTRIES = """
 """
 
 _ROWS = (
+    _told_once("observation", "event->>'observation_id'", "observation", "observation_id::text", "OBSERVATION"),
     _told_once("incident", "event->>'incident_id'", "incident", "incident_id::text", "INCIDENT", "false"),
     _told_once(
         "grant",
@@ -98,5 +99,9 @@ EVENTS = (
     Law("8.1", "The feed has every version of every hold, once and in order, each from the state before.", _HOLDS),
     Law("8.2", "The feed names every entry once, and none that is not there.", _ENTRIES),
     Law("8.3", "The feed has every version of every budget, once and in order.", _BUDGETS),
-    Law("8.4", "Grants, price cards and incidents are told, and none that is not there.", " UNION ALL ".join(_ROWS)),
+    Law(
+        "8.4",
+        "Grants, price cards, observations and incidents are told, and none that is not there.",
+        " UNION ALL ".join(_ROWS),
+    ),
 )
