@@ -32,7 +32,7 @@ def derive(loaded: Loaded, decision: Decision) -> None:
         else:
             alone.append(entry)
     events = decision.events
-    if decision.budgets or decision.cards or decision.grants or alone:
+    if decision.budgets or decision.cards or decision.policies or alone:
         _of_the_books(decision, alone)
     for key, hold in decision.holds.items():
         changed = _hold(loaded.holds.get(key), hold, entries.get(key, ()))
@@ -82,7 +82,7 @@ def _hold(before: Hold | None, hold: Hold, entries: list[Entry] | tuple[()]) -> 
 
 
 def _of_the_books(decision: Decision, alone: list[Entry]) -> None:
-    """Budgets, price cards, grants, and entries that are about no hold of the batch."""
+    """Budgets, price cards, policies, grants, and entries that are about no hold of the batch."""
     events = decision.events
     for budget in decision.budgets.values():
         event: Event = {
@@ -100,6 +100,10 @@ def _of_the_books(decision: Decision, alone: list[Entry]) -> None:
     for card in decision.cards:
         events.setdefault(card.tenant, []).append(
             {"type": "PRICE_CARD", "card_id": card.card_id, "version": card.version, "digest": card.digest.hex()}
+        )
+    for policy in decision.policies:
+        events.setdefault(policy.tenant, []).append(
+            {"type": "POLICY", "provider": policy.provider, "version": policy.version, "digest": policy.digest.hex()}
         )
     by_id = {(entry.tenant, entry.entry_id): entry for entry in alone}
     for grant in decision.grants:

@@ -119,6 +119,7 @@ NAMED = {
     "PRICE_CARD": ("type", "card_id", "version"),
     "INCIDENT": ("type", "operation_id", "kind"),
     "ENTRY": ("type", "kind"),
+    "POLICY": ("type", "provider", "version"),
     "OBSERVATION": ("type", "operation_id", "axis", "value"),
 }
 

@@ -29,6 +29,8 @@ TABLES = {
         told PRICE_CARD,gpt,1
         fin: card gpt USD in=3 out=16 -> ok
         told PRICE_CARD,gpt,2
+        adm: policy acme gw:WEBHOOK -> ok
+        told POLICY,acme,1
     """,
     "a hold from its reserve to its end": """
         adm: budget org USD 10 -> ok
@@ -104,7 +106,7 @@ def test_tenants_are_told_apart() -> None:
 
 
 def test_every_kind_of_row_is_told_or_is_known_to_be_silent() -> None:
-    told = {"holds", "budgets", "cards", "grants", "entries", "incidents", "observations"}
+    told = {"holds", "budgets", "cards", "grants", "entries", "incidents", "observations", "policies"}
     assert {field.name for field in fields(Decision)} == told | events.SILENT
 
 

@@ -77,6 +77,13 @@ _ENTRIES = """
 """
 
 _ROWS = (
+    _told_once(
+        "policy",
+        "concat_ws('#', event->>'provider', event->>'version')",
+        "evidence_policy",
+        "concat_ws('#', provider, version)",
+        "POLICY",
+    ),
     _told_once("observation", "event->>'observation_id'", "observation", "observation_id::text", "OBSERVATION"),
     _told_once("incident", "event->>'incident_id'", "incident", "incident_id::text", "INCIDENT", "false"),
     _told_once(
@@ -101,7 +108,7 @@ EVENTS = (
     Law("8.3", "The feed has every version of every budget, once and in order.", _BUDGETS),
     Law(
         "8.4",
-        "Grants, price cards, observations and incidents are told, and none that is not there.",
+        "Grants, price cards, policies, observations and incidents are told, and none that is not there.",
         " UNION ALL ".join(_ROWS),
     ),
 )
