@@ -18,7 +18,9 @@ Event: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
 
 # The rows of a decision that are no events: answers, what an event names by its entry or digest, and what changes no state.
-SILENT: Final = frozenset({"outcomes", "events", "books", "postings", "receipts", "refused", "evidence", "resolutions"})
+SILENT: Final = frozenset(
+    {"outcomes", "events", "books", "postings", "receipts", "refused", "evidence", "parked", "unparked", "resolutions"}
+)
 
 
 def derive(loaded: Loaded, decision: Decision) -> None:

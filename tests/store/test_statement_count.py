@@ -17,10 +17,12 @@ from ledger.domain.attempt_commands import (
     RecordReceipt,
 )
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
+from ledger.store.read import waited
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY
@@ -104,9 +106,9 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts, events
-    "reserve": (3 + 4, 6),
-    "dispatch": (3 + 1, 3),  # closed budgets; holds, receipts, events
+    # budgets, books, whether a budget changed, exclusive keys, signs; holds, books, entries, postings, receipts, events
+    "reserve": (3 + 5, 6),
+    "dispatch": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
     "unknown": (3 + 1, 7),  # books; holds, books, entries, postings, receipts, observations, events
     "settle": (3 + 2, 8),  # books, policies; the six, evidence, resolutions
     "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
@@ -116,10 +118,10 @@ COSTS = {
 COSTS_OF_ATTEMPTS = {
     "heartbeat": (3, 2),  # holds, events
     "failed": (3, 4),  # holds, receipts, observations, events
-    "retry": (3 + 1, 3),  # closed books; holds, receipts, events
+    "retry": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
     "receipt": (3 + 2, 4),  # who has it, by record and by evidence; holds, receipts, observations, events
     "delivery": (3, 3),  # receipts, observations, events
-    "cancel": (3 + 1, 7),  # as unknown
+    "cancel": (3 + 2, 7),  # as unknown, and signs
 }
 
 
@@ -182,6 +184,24 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, clock; new and changed holds, books,
+    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, signs, clock; new and changed holds, books,
     # entries, postings, receipts, evidence, resolutions, events
-    assert cost(database, recorder, mixed) == 8 + 9
+    assert cost(database, recorder, mixed) == 9 + 9
+
+
+def test_what_is_parked_is_filed_with_as_many_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    for warm in ("a", "b"):
+        s.apply(database, [s.dispatched(warm)])
+        s.apply(database, [s.settle(warm)])
+    for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
+        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        s.apply(database, [s.reserve(i) for i in ids])
+        with database.read() as connection:
+            ready = waited(connection, timedelta(days=1), 1000).ready
+        assert len(ready) == len(ids)
+        # holds, books, receipts, facts, policies, parked, clock; holds, books, entries, postings, receipts, evidence, resolutions,
+        # unparked, events
+        assert cost(database, recorder, [filing(parked, timedelta(days=1)) for parked in ready]) == 7 + 9
+        assert s.column(database, "SELECT count(*) FROM parked") == [0]
