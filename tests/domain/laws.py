@@ -108,6 +108,31 @@ def _check_tree(world: "World") -> None:
             assert above.path == budget.path[:depth], "a path is its parent's and itself"
             assert above.currency == budget.currency
 
+    _check_feed(world)
+
+
+def _check_feed(world: "World") -> None:
+    """Every state that a hold was in is an event, each entry is named once, and what an event names is there."""
+    states: dict[tuple[str, str], list[str | None]] = defaultdict(lambda: [None])
+    budgets: dict[tuple[str, str], list[int]] = defaultdict(list)
+    named: list[str] = []
+    for tenant, event in world.events:
+        named += [event["entry_id"]] if "entry_id" in event else [entry["id"] for entry in event.get("entries", ())]
+        match event["type"]:
+            case "HOLD":
+                chain = states[(tenant, event["operation_id"])]
+                assert (event["version"], event.get("from")) == (len(chain), chain[-1])
+                chain.append(event["to"])
+            case "BUDGET":
+                budgets[(tenant, event["budget_id"])].append(event["version"])
+            case "INCIDENT":
+                assert UUID(event["incident_id"]) in {i.incident_id for i in world.incidents}
+    assert {key: (len(chain) - 1, chain[-1]) for key, chain in states.items()} == {
+        key: (hold.version, hold.state) for key, hold in world.holds.items()
+    }
+    assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
+    assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
+
 
 def _check_hold(world: "World", hold: Hold) -> None:
     chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
