@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.attempt_commands import Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
@@ -22,6 +23,8 @@ from ledger.domain.states import TERMINAL
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
 STRIPES = 8
+
+_POSTING_NOTHING = (BeginDispatch, Heartbeat, RecordFailedBeforeDispatch, RecordReceipt, RecordDelivery)
 
 
 def financial_book(hold: Hold, stripe: int) -> Book:
@@ -122,6 +125,6 @@ def books_to_lock(
     if isinstance(command, OnBudget):
         budget = budgets.get(command.budget_key)
         return () if budget is None else ((tenant, budget.book_id),)
-    if hold is None or isinstance(command, BeginDispatch):
+    if hold is None or isinstance(command, _POSTING_NOTHING):
         return ()
     return tuple((tenant, book) for book in hold.books)

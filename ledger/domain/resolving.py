@@ -19,9 +19,21 @@ from ledger.domain.evidence import (
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import (
+    Axis,
+    Caller,
+    Classification,
+    EntryKind,
+    Evidence,
+    Execution,
+    Hold,
+    Incident,
+    Resolution,
+    Role,
+)
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
+from ledger.domain.observations import observe
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -37,7 +49,11 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
-        return reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+        # Of an earlier attempt, which is said not to have been sent, it shows that it was; a later one there is not.
+        was_made = command.attempt < attempt and appraise(work, command, hold).about_this_hold
+        return reject(
+            work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), was_made
+        )
     known = _recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
@@ -109,6 +125,9 @@ def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], di
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
+            if not is_estimate:
+                detail = {"evidence_id": str(evidence_id)}
+                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -139,7 +158,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
         accepted_twice(work, hold, receipt_of(command))
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
+        incident_id = open_incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
             f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened."
@@ -171,7 +190,7 @@ def accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
     detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return _incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
+    return open_incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
 
 
 def _settle(
@@ -228,6 +247,22 @@ def _settle(
         **inferred,
     )
     return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
+
+
+def settle_never_sent(work: Work, caller: Caller, hold: Hold) -> Hold:
+    """Settles a hold whose latest attempt failed before anything was sent, on the record that its owner made of that.
+
+    It was held against the hold when it was recorded, and nothing has been reported since that rules it out.
+    """
+    failure = hold.failure
+    assert failure is not None, "the failure was recorded"
+    proof = NoCostProof("NEVER_SENT", failure["adapter"], failure["adapter_revision"], failure["cause"])
+    filed = Resolve(caller, hold.operation_id, hold.operation_id, proof)
+    appraisal = Appraisal(ResolutionKind.NO_COST, service_tier=hold.quote.service_tier)
+    digest = resolution_digest(hold, appraisal.kind, hold.attempt, ZERO, appraisal.service_tier)
+    settled = _settle(work, filed, hold, appraisal, (), digest).hold
+    assert settled is not None, "a settlement has its hold"
+    return settled
 
 
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
@@ -291,7 +326,7 @@ def receipt_of(command: Report) -> str | None:
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 
-def _incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
+def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
     """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
     named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
     incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])

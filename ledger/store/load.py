@@ -13,6 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Text, case, cast, literal_column, select
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
@@ -83,6 +84,18 @@ GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.prim
 CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+_said = t.observation.c
+# Written out, as ONE is.
+_quoted_provider = literal_column("hold.quote ->> 'provider'", Text()).label("provider")
+# A provider's receipt is bound by who recorded it, or by the evidence that brought it.
+BOUND = look_up(
+    select(_said.tenant, _said.provider, _said.provider_receipt, _said.operation_id).limit(ONE),
+    (_said.tenant, _said.provider, _said.provider_receipt),
+)
+BROUGHT = look_up(
+    select(_hold.tenant, _quoted_provider, _hold.provider_receipt, _hold.operation_id).limit(ONE),
+    (_hold.tenant, _quoted_provider, _hold.provider_receipt),
+)
 # Several rows for each key: their order keeps the planner from making it a join.
 RESOLUTIONS = look_up(
     columns_of(t.resolution).order_by(t.resolution.c.revision), (t.resolution.c.tenant, t.resolution.c.operation_id)
@@ -134,6 +147,8 @@ def load(
         grants = p.send(
             GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
         )
+        asked = [c.receipt_bound for c in commands if isinstance(c, RecordReceipt)]
+        bound, brought = p.send(BOUND, asked), p.send(BROUGHT, asked)
         closed = p.send(CLOSED_BUDGETS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
@@ -159,6 +174,7 @@ def load(
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+        bound={tuple(key): operation_id for *key, operation_id in (*rows_of(brought), *rows_of(bound))},
         resolutions=_by_hold(map(rows.resolution_from, rows_of(revisions))),
     )
     return loaded, transaction_id

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
@@ -23,6 +24,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     RefusedCommand,
@@ -86,6 +88,7 @@ class World:
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
         self.evidence: list[Evidence] = []
+        self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
         self._permitted: dict[tuple[str, str, int], bytes] = {}
@@ -146,8 +149,23 @@ class World:
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
             resolutions=resolutions,
+            bound=self._bound(commands),
             facts=self._facts(commands, holds),
         )
+
+    def _bound(self, commands: Sequence[Command]) -> dict[tuple[str, str, str], str]:
+        """Who has the receipts that are to be recorded: by the evidence that brought them, or else by their own record."""
+        brought: dict[tuple[str, str | None, str], str] = {
+            (h.tenant, h.quote.provider, h.provider_receipt): h.operation_id
+            for h in self.holds.values()
+            if h.provider_receipt
+        }
+        recorded = {
+            (o.tenant, o.provider, o.provider_receipt): o.operation_id for o in self.observations if o.provider_receipt
+        }
+        bound = brought | recorded
+        named = {c.receipt_bound for c in commands if isinstance(c, RecordReceipt)}
+        return {key: bound[key] for key in named if key in bound}
 
     def _facts(
         self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
@@ -178,11 +196,20 @@ class World:
                 assert hold.state is before.state or (before.state, hold.state) in TRANSITIONS, (before, hold)
                 assert hold.version == before.version + 1
                 assert hold.attempt >= before.attempt
+                assert hold.generation >= before.generation + (hold.attempt - before.attempt)
+                if hold.attempt > before.attempt:
+                    assert hold.attempt == before.attempt + 1
+                    assert before.attempt == 0 or before.failure is not None, (
+                        "a next attempt only after a recorded failure"
+                    )
+                elif hold.nonce_hash is not None:
+                    assert hold.nonce_hash == before.nonce_hash, "one permission to send per attempt"
             self.holds[key] = stored(hold)
         self.books |= {key: stored(book) for key, book in decision.books.items()}
         self.entries |= {entry.entry_id: entry for entry in decision.entries}
         self.postings += decision.postings
         self.evidence += decision.evidence
+        self.observations += decision.observations
         self.resolutions += decision.resolutions
         self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
@@ -207,6 +234,7 @@ class World:
                 assert all(type(k) is str and type(v) is str for k, v in facts.items()), facts
                 assert not outcome.applied
                 assert not outcome.may_send
+            assert not (outcome.may_send and outcome.denial)
             if outcome.may_send:
                 assert isinstance(command, Reserve | BeginDispatch)
                 assert command.dispatch is not None

@@ -185,7 +185,10 @@ HOLDS = (
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))
-                THEN format('operation %s of %s has a provider receipt that no evidence brought', r.operation_id, r.tenant)
+                AND NOT EXISTS (
+                    SELECT FROM observation o WHERE (o.tenant, o.operation_id, o.provider_receipt)
+                        = (h.tenant, h.operation_id, h.provider_receipt))
+                THEN format('operation %s of %s has a provider receipt that nobody brought', r.operation_id, r.tenant)
             WHEN r.entry_id IS NULL AND r.revision = 1 AND (h.amount <> 0 OR r.amount <> 0)
                 THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
             WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id
