@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID
 
+from ledger.domain.attempt_commands import Cancel, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.batch import Outcome
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
@@ -20,6 +21,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -27,7 +29,8 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.decide import decide
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
+from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -90,6 +93,11 @@ class Ledger:
         card = PriceCard(self.tenant, card_id, 0, provider, model, (), "USD", rates, 10**6, 10**5)
         return self.one(PutPriceCard(self.caller(Role.FINANCE), self.key(), card))
 
+    def policy(self) -> Outcome:
+        """About provider psp: what the built-in policy says, as the tenant's own."""
+        policy = EvidencePolicy(self.tenant, "psp", 0, BUILT_IN.rules)
+        return self.one(PutEvidencePolicy(self.caller(Role.FINANCE), self.key(), policy))
+
     def reserve(
         self,
         operation: str,
@@ -148,6 +156,27 @@ class Ledger:
         return self.one(
             BeginDispatch(self.caller(), self.key(), operation, Dispatch("nonce-" + operation, lease, "worker"))
         )
+
+    def failed(self, operation: str) -> Outcome:
+        """Nothing was sent, says the process that began the first attempt."""
+        caller, nonce = self.caller(), "nonce-" + operation
+        return self.one(
+            RecordFailedBeforeDispatch(caller, self.key(), operation, nonce, "CONNECTION_REFUSED", "adapter", "1")
+        )
+
+    def retry(self, operation: str) -> Outcome:
+        """The second attempt."""
+        begun = Dispatch("nonce-2-" + operation, timedelta(minutes=15), "other worker")
+        return self.one(BeginDispatch(self.caller(), self.key(), operation, begun))
+
+    def cancel(self, operation: str) -> Outcome:
+        return self.one(Cancel(self.caller(Role.FINANCE), self.key(), operation, "the customer left"))
+
+    def receipt(self, operation: str, receipt: str) -> Outcome:
+        return self.one(RecordReceipt(self.caller(), self.key(), operation, "psp", receipt, 0, "adapter", "1"))
+
+    def delivery(self, operation: str, delivery: Delivery) -> Outcome:
+        return self.one(RecordDelivery(self.caller(), self.key(), operation, delivery, 0, "adapter", "1"))
 
     def unknown(self, operation: str) -> Outcome:
         return self.one(MarkOutcomeUnknown(self.caller(), self.key(), operation, "timeout"))
@@ -230,6 +259,7 @@ def tell_everything(ledger: Ledger) -> None:
     ledger.budget("key", "10", "team")
     ledger.budget("lab", "5", "org")
     ledger.grant("key", "90", "invoice-7")
+    ledger.policy()
     ledger.card()
     ledger.card(price="3")
     ledger.card("claude", "anthropic", "5", "claude-x")
@@ -260,3 +290,21 @@ def tell_everything(ledger: Ledger) -> None:
     ledger.reserve_tokens("no-tokens", 100_000, 10_000, "key")
     ledger.tokens("no-tokens", 0, 0)
     ledger.reserve("refused", "1000000", "key")
+
+
+def tell_attempts(ledger: Ledger) -> None:
+    """Attempts that failed before they were sent, were followed by another, cancelled, or accepted by the provider."""
+    ledger.stripe = 0
+    ledger.budget("tries", None)
+    ledger.reserve("failed", "1", "tries", dispatch=True)
+    ledger.failed("failed")
+    ledger.reserve("retried", "1", "tries", dispatch=True)
+    ledger.failed("retried")
+    ledger.retry("retried")
+    ledger.receipt("retried", "r-10")
+    ledger.delivery("retried", Delivery.PARTIAL)
+    ledger.reserve("cancelled", "1", "tries", dispatch=True)
+    ledger.cancel("cancelled")
+    ledger.reserve("recorded", "1", "tries", dispatch=True)
+    ledger.receipt("recorded", "r-11")
+    ledger.charge("recorded", "1")

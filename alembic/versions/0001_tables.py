@@ -95,6 +95,8 @@ STATEMENTS = (
         nonce_hash bytea,
         dispatched_at timestamptz,
         lease_expires_at timestamptz,
+        failure jsonb,
+        retry_until timestamptz,
         inferred boolean NOT NULL,
         execution_seen boolean NOT NULL,
         provider_receipt text COLLATE "C",
@@ -110,13 +112,26 @@ STATEMENTS = (
             CHECK (state <> 'RELEASED' OR attempt = 0 OR (inferred AND revision > 1)),
         CONSTRAINT hold_released_costs_only_by_correction
             CHECK (state <> 'RELEASED' OR settled = 0 OR revision > 1),
-        CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0)
+        CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0),
+        CONSTRAINT hold_dispatching_has_a_lease_or_a_failure
+            CHECK (state <> 'DISPATCHING' OR lease_expires_at IS NOT NULL OR retry_until IS NOT NULL),
+        CONSTRAINT hold_failure_ends_the_permission CHECK (
+            (failure IS NULL) = (retry_until IS NULL)
+            AND (failure IS NULL OR (nonce_hash IS NULL AND lease_expires_at IS NULL))
+        )
     ) WITH (fillfactor = 45)
     """,
     """
     CREATE INDEX hold_due
-        ON hold ((CASE WHEN state = 'RESERVED' THEN expire_at ELSE lease_expires_at END), tenant, operation_id)
+        ON hold (
+            (CASE WHEN state = 'RESERVED' THEN expire_at ELSE coalesce(lease_expires_at, retry_until) END),
+            tenant, operation_id
+        )
         WHERE state IN ('RESERVED', 'DISPATCHING')
+    """,
+    """
+    CREATE INDEX hold_provider_receipt ON hold (tenant, provider_receipt)
+        WHERE provider_receipt IS NOT NULL
     """,
     """
     CREATE UNIQUE INDEX hold_one_open_per_exclusive_key ON hold (tenant, exclusive_key)
@@ -220,6 +235,36 @@ STATEMENTS = (
     )
     """,
     """
+    CREATE TABLE observation (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        observation_id uuid NOT NULL,
+        axis text COLLATE "C" NOT NULL,
+        value text COLLATE "C" NOT NULL,
+        attempt integer NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        adapter text COLLATE "C" NOT NULL,
+        adapter_revision text COLLATE "C" NOT NULL,
+        observed_at timestamptz,
+        received_at timestamptz NOT NULL,
+        provider text COLLATE "C",
+        provider_receipt text COLLATE "C",
+        detail jsonb NOT NULL,
+        CONSTRAINT observation_pkey PRIMARY KEY (tenant, operation_id, observation_id),
+        CONSTRAINT observation_value_is_of_its_axis CHECK (
+            axis = 'DELIVERY' AND value IN ('NOTHING', 'PARTIAL', 'COMPLETE', 'UNKNOWN')
+            OR axis = 'EXECUTION' AND value IN ('NOT_SENT', 'REJECTED', 'ACCEPTED', 'EXECUTED', 'UNKNOWN')
+        ),
+        CONSTRAINT observation_receipt_is_of_a_provider CHECK ((provider IS NULL) = (provider_receipt IS NULL))
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX observation_one_per_provider_receipt
+        ON observation (tenant, provider, provider_receipt)
+        WHERE provider_receipt IS NOT NULL
+    """,
+    """
     CREATE TABLE resolution (
         tenant text COLLATE "C" NOT NULL,
         operation_id text COLLATE "C" NOT NULL,
@@ -264,6 +309,18 @@ STATEMENTS = (
         actor text COLLATE "C" NOT NULL,
         recorded_at timestamptz NOT NULL,
         CONSTRAINT budget_grant_pkey PRIMARY KEY (tenant, budget_id, reference)
+    )
+    """,
+    """
+    CREATE TABLE evidence_policy (
+        tenant text COLLATE "C" NOT NULL,
+        provider text COLLATE "C" NOT NULL,
+        version integer NOT NULL,
+        digest bytea NOT NULL,
+        document jsonb NOT NULL,
+        created_at timestamptz NOT NULL,
+        CONSTRAINT evidence_policy_pkey PRIMARY KEY (tenant, provider, version),
+        CONSTRAINT evidence_policy_versions_start_at_one CHECK (version >= 1)
     )
     """,
     """

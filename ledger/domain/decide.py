@@ -10,9 +10,11 @@ from dataclasses import replace
 from decimal import localcontext
 from typing import Any
 
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
+from ledger.domain.attempts import begin_dispatch, cancel, heartbeat, lapse, record_failed_before_dispatch
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
-from ledger.domain.budgets import create_budget, grant_budget, put_price_card, update_budget
+from ledger.domain.budgets import create_budget, grant_budget, put_evidence_policy, put_price_card, update_budget
 from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
@@ -22,6 +24,7 @@ from ledger.domain.commands import (
     GrantBudget,
     Lapse,
     MarkOutcomeUnknown,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -29,11 +32,13 @@ from ledger.domain.commands import (
     VerifyWrite,
 )
 from ledger.domain.correcting import correct
-from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.holds import mark_outcome_unknown, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
+from ledger.domain.permission import denial
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.reports import record_delivery, record_receipt
 from ledger.domain.resolving import resolve
 from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.verifying import verify_write
@@ -47,6 +52,11 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Resolve: resolve,
     Correct: correct,
     Lapse: lapse,
+    Heartbeat: heartbeat,
+    RecordFailedBeforeDispatch: record_failed_before_dispatch,
+    Cancel: cancel,
+    RecordReceipt: record_receipt,
+    RecordDelivery: record_delivery,
     VerifyWrite: verify_write,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
@@ -54,6 +64,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     CloseBudget: close_budget,
     MoveBudget: move_budget,
     PutPriceCard: put_price_card,
+    PutEvidencePolicy: put_evidence_policy,
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
@@ -85,11 +96,13 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
+    if isinstance(command, Heartbeat):
+        return False
     return outcome.applied or not isinstance(command, (Lapse, VerifyWrite))
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
-    refusal = outcome.refusal
+    refusal, versioned = outcome.refusal, outcome.card or outcome.policy
     return Receipt(
         tenant=command.caller.tenant,
         actor=command.caller.actor,
@@ -97,8 +110,8 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         key=command.key,
         fingerprint=command.fingerprint,
         fingerprint_version=FINGERPRINT_VERSION,
-        # A price card's key stands for the version that it gave.
-        resource=command.resource if outcome.card is None else f"{command.resource}#{outcome.card.version}",
+        # The key of a price card or policy stands for the version that it gave.
+        resource=command.resource if versioned is None else f"{command.resource}#{versioned.version}",
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
@@ -150,6 +163,9 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if isinstance(command, PutPriceCard):
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
+    if isinstance(command, PutEvidencePolicy):
+        version = int(receipt.resource.rpartition("#")[2])
+        return Outcome(policy=replace(command.policy, version=version), replayed=True, applied=False)
     if isinstance(command, OnBudget):
         budget = work.budgets.get(command.budget_key)
         if budget is None:
@@ -159,12 +175,17 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
+    superseded_by = _superseded_since(work, hold, receipt)
+    if dispatch is None:
+        return Outcome(hold=hold, replayed=True, applied=False, superseded_by=superseded_by)
+    denied = denial(hold, dispatch, work.now)
     return Outcome(
         hold=hold,
         replayed=True,
         applied=False,
-        may_send=may_send(hold, dispatch, work.now),
-        superseded_by=_superseded_since(work, hold, receipt),
+        may_send=denied is None,
+        denial=denied,
+        superseded_by=superseded_by,
     )
 
 

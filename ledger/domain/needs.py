@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     Correct,
     CreateBudget,
+    Lapse,
+    PutEvidencePolicy,
     PutPriceCard,
     Reserve,
     Resolve,
@@ -22,6 +25,8 @@ from ledger.domain.states import TERMINAL
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
 STRIPES = 8
+
+_POSTING_NOTHING = (BeginDispatch, Heartbeat, RecordFailedBeforeDispatch, RecordReceipt, RecordDelivery)
 
 
 def financial_book(hold: Hold, stripe: int) -> Book:
@@ -102,6 +107,17 @@ def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] 
     return (*command.hold_key, fact_of(command.evidence.body()))
 
 
+def policy_needed(command: Command, hold: Hold | None) -> tuple[str, str] | None:
+    """The policy, keyed (tenant, provider), of which the command needs the newest version."""
+    if isinstance(command, PutEvidencePolicy):
+        return (command.caller.tenant, command.policy.provider)
+    # The record of a failure is evidence, too, when the hold comes to be settled on it.
+    settles = isinstance(command, (Lapse, Cancel)) and hold is not None and hold.failure is not None
+    if hold is not None and (settles or isinstance(command, (Resolve, Correct))):
+        return (hold.tenant, hold.quote.provider)
+    return None
+
+
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:
     """The union of the ancestor chains of the named budgets: each budget once, sorted; unknown names are left out."""
     levels = {level for b in budget_ids if (budget := budgets.get((tenant, b))) is not None for level in budget.path}
@@ -122,6 +138,6 @@ def books_to_lock(
     if isinstance(command, OnBudget):
         budget = budgets.get(command.budget_key)
         return () if budget is None else ((tenant, budget.book_id),)
-    if hold is None or isinstance(command, BeginDispatch):
+    if hold is None or isinstance(command, _POSTING_NOTHING):
         return ()
     return tuple((tenant, book) for book in hold.books)

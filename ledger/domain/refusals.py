@@ -34,6 +34,7 @@ class Reason(StrEnum):
     INTERNAL = "INTERNAL"
     HOLD_TOO_LARGE = "HOLD_TOO_LARGE"
     TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
+    ATTEMPT_NOT_CURRENT = "ATTEMPT_NOT_CURRENT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
-    BUILT_IN_POLICY,
     Appraisal,
     appraise_proof,
     appraise_usage,
@@ -19,9 +18,21 @@ from ledger.domain.evidence import (
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import (
+    Axis,
+    Caller,
+    Classification,
+    EntryKind,
+    Evidence,
+    Execution,
+    Hold,
+    Incident,
+    Resolution,
+    Role,
+)
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
+from ledger.domain.observations import observe
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -37,13 +48,19 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
-        return reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+        # Of an earlier attempt, which is said not to have been sent, it shows that it was; a later one there is not.
+        was_made = command.attempt < attempt and appraise(work, command, hold).about_this_hold
+        return reject(
+            work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), was_made
+        )
     known = _recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
     appraisal = appraise(work, command, hold)
-    if appraisal.reasons:
-        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+    # After the end even who may not settle is heard: whatever is different then, people must look at it.
+    is_heard = hold.state in TERMINAL and appraisal.kept_as is Classification.CORROBORATING
+    if appraisal.reasons and not is_heard:
+        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold, appraisal.kept_as)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
@@ -60,7 +77,7 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     """The digest at which the very same observation resolved the hold before."""
     brought = fact_brought(command, hold)
     seen = None if brought is None else work.loaded.facts.get(brought)
-    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller):
+    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller, work.policy(hold)):
         return None
     return seen.digest
 
@@ -68,10 +85,10 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
 def appraise(work: Work, command: Report, hold: Hold) -> Appraisal:
     """What the evidence comes to, with the card that the hold is pinned to."""
     if isinstance(command.evidence, NoCostProof):
-        return appraise_proof(hold, command.evidence, command.caller)
+        return appraise_proof(hold, command.evidence, command.caller, work.policy(hold))
     pinned = card_of(command, hold)
     card = None if pinned is None else work.loaded.cards.get(pinned)
-    return appraise_usage(hold, command.evidence, card, command.caller, work.now)
+    return appraise_usage(hold, command.evidence, card, command.caller, work.policy(hold), work.now)
 
 
 def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
@@ -95,12 +112,17 @@ def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[s
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
-def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+def reject(
+    work: Work,
+    command: Report,
+    hold: Hold,
+    reasons: tuple[str, ...],
+    dispatched: bool,
+    classification: Classification = Classification.REJECTED,
+) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
-    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
     evidence_id = keep(work, command, hold, classification, reasons, None)
     receipt = receipt_of(command) if dispatched else None
     changes: dict[str, Any] = {}
@@ -109,6 +131,9 @@ def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], di
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
+            if classification is not Classification.ESTIMATE:
+                detail = {"evidence_id": str(evidence_id)}
+                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -139,7 +164,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
         accepted_twice(work, hold, receipt_of(command))
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
+        incident_id = open_incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
             f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened."
@@ -171,7 +196,7 @@ def accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
     detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return _incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
+    return open_incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
 
 
 def _settle(
@@ -230,6 +255,28 @@ def _settle(
     return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
 
 
+def may_settle_never_sent(work: Work, hold: Hold) -> bool:
+    """Whether the record that nothing was sent settles the hold: nothing rules it out, and its owner is believed."""
+    believed = work.policy(hold).standing("NEVER_SENT", Role.GATEWAY) is Classification.AUTHORITATIVE
+    return hold.failure is not None and not hold.call_was_seen and believed
+
+
+def settle_never_sent(work: Work, caller: Caller, hold: Hold) -> Hold:
+    """Settles a hold whose latest attempt failed before anything was sent, on the record that its owner made of that.
+
+    It was held against the hold when it was recorded, and nothing has been reported since that rules it out.
+    """
+    failure = hold.failure
+    assert failure is not None, "the failure was recorded"
+    proof = NoCostProof("NEVER_SENT", failure["adapter"], failure["adapter_revision"], failure["cause"])
+    filed = Resolve(caller, hold.operation_id, hold.operation_id, proof)
+    appraisal = Appraisal(ResolutionKind.NO_COST, service_tier=hold.quote.service_tier)
+    digest = resolution_digest(hold, appraisal.kind, hold.attempt, ZERO, appraisal.service_tier)
+    settled = _settle(work, filed, hold, appraisal, (), digest).hold
+    assert settled is not None, "a settlement has its hold"
+    return settled
+
+
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     """The lines of a settlement: out of HELD or UNKNOWN into SPENT on every level, the difference given back or taken."""
     account = UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else HELD
@@ -274,7 +321,7 @@ def keep(
             actor=command.caller.actor,
             adapter=evidence.adapter,
             adapter_revision=evidence.adapter_revision,
-            policy=BUILT_IN_POLICY,
+            policy=work.policy(hold).name,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=receipt_of(command),
@@ -291,7 +338,7 @@ def receipt_of(command: Report) -> str | None:
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 
-def _incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
+def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
     """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
     named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
     incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])

@@ -16,6 +16,7 @@ _ANY = frozenset({Role.GATEWAY, Role.FINANCE, Role.AUDITOR, Role.ADMIN})
 HOLDS = "/ledger.v1.HoldService/"
 BUDGETS = "/ledger.v1.BudgetService/"
 PRICES = "/ledger.v1.PriceService/"
+EVIDENCE = "/ledger.v1.EvidenceService/"
 JOURNAL = "/ledger.v1.JournalService/"
 WRITES = "/ledger.v1.WriteService/"
 
@@ -23,6 +24,11 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "Reserve": _GATEWAY,
     HOLDS + "BeginDispatch": _GATEWAY,
     HOLDS + "MarkOutcomeUnknown": _REPORTERS,
+    HOLDS + "Heartbeat": _GATEWAY,
+    HOLDS + "RecordFailedBeforeDispatch": _GATEWAY,
+    HOLDS + "Cancel": _REPORTERS,
+    HOLDS + "RecordReceipt": _REPORTERS,
+    HOLDS + "RecordDelivery": _GATEWAY,
     HOLDS + "Release": _GATEWAY,
     HOLDS + "Resolve": _REPORTERS,
     HOLDS + "Correct": frozenset({Role.FINANCE}),
@@ -30,6 +36,7 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "BatchExecute": _REPORTERS,
     HOLDS + "GetHold": _ANY,
     HOLDS + "ListHolds": _ANY,
+    HOLDS + "ListOpenHolds": _BOOKS,
     HOLDS + "ListResolutions": _BOOKS,
     HOLDS + "ListIncidents": _BOOKS,
     BUDGETS + "CreateBudget": _ADMIN,
@@ -43,6 +50,9 @@ ROLES: dict[str, frozenset[Role]] = {
     PRICES + "GetPriceCard": _ANY,
     PRICES + "PreviewQuote": _ANY,
     PRICES + "ListPriceCards": _ANY,
+    EVIDENCE + "PutEvidencePolicy": _TREASURY,
+    EVIDENCE + "GetEvidencePolicy": _ANY,
+    EVIDENCE + "ListEvidence": _BOOKS,
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,
     JOURNAL + "GetBalance": _BOOKS,

@@ -54,6 +54,7 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.INTERNAL: Told(_C.INTERNAL, "A fault of the server; nothing was done."),
     Reason.HOLD_TOO_LARGE: Told(_C.FAILED_PRECONDITION, "The hold is above the cap of a budget on the path."),
     Reason.TOO_MANY_HOLDS: Told(_C.FAILED_PRECONDITION, "A budget on the path has too many open holds."),
+    Reason.ATTEMPT_NOT_CURRENT: Told(_C.FAILED_PRECONDITION, "The caller does not own the hold's current attempt."),
 }
 
 _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for reason in Reason}

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt, Resolution
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
@@ -22,7 +23,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 _STATES = {state.value: state for state in HoldState}
 _KINDS: dict[str | None, ResolutionKind | None] = {None: None, **{kind.value: kind for kind in ResolutionKind}}
-_KIND = list(t.hold.c.keys()).index("resolution_kind") - 9
+_REST = list(t.hold.c.keys())[9:]
+_KIND, _FAILURE = _REST.index("resolution_kind"), _REST.index("failure")
 
 
 @lru_cache(maxsize=4096)
@@ -34,6 +36,8 @@ def quote_from(document: str) -> Quote:
 def hold_from(row: Row) -> Hold:
     tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest = row
     rest[_KIND] = _KINDS[rest[_KIND]]
+    if rest[_FAILURE] is not None:
+        rest[_FAILURE] = from_json(rest[_FAILURE])
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
         from_json(labels), *rest,
@@ -43,8 +47,8 @@ def hold_from(row: Row) -> Hold:
 _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
     "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
-    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred", "execution_seen", "provider_receipt",
-    "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
+    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
+    "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 
 
@@ -93,6 +97,16 @@ def resolution_from(row: Row) -> Resolution:
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:
     return PriceCard.from_document(tenant, card_id, version, from_json(document))
+
+
+@lru_cache(maxsize=1024)
+def policy_from(tenant: str, provider: str, version: int, document: str) -> EvidencePolicy:
+    """A policy. It is immutable, and every batch that resolves reads it."""
+    return EvidencePolicy.from_document(tenant, provider, version, from_json(document))
+
+
+def policy_row(policy: EvidencePolicy, created_at: datetime) -> Row:
+    return (policy.tenant, policy.provider, policy.version, policy.digest, policy.to_document(), created_at)
 
 
 def card_row(card: PriceCard, created_at: datetime) -> Row:

@@ -107,6 +107,7 @@ class Balances(_message.Message):
     DEFICIT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    BOOK_ID_FIELD_NUMBER: _builtins.int
     authority: _builtins.str
     available: _builtins.str
     held: _builtins.str
@@ -115,6 +116,8 @@ class Balances(_message.Message):
     deficit: _builtins.str
     open_holds: _builtins.int
     """Holds that have the book on their path and are not terminal."""
+    book_id: _builtins.str
+    """The book that these are the balances of."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -128,10 +131,11 @@ class Balances(_message.Message):
         deficit: _builtins.str = ...,
         as_of: _timestamp_pb2.Timestamp | None = ...,
         open_holds: _builtins.int = ...,
+        book_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "book_id", b"book_id", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -78,6 +78,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 25
     """A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
+    ERROR_REASON_ATTEMPT_NOT_CURRENT: _ErrorReason.ValueType  # 26
+    """The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a command was refused. The name without its prefix is the `reason` of google.rpc.ErrorInfo (domain "ledger.v1")."""
@@ -135,6 +137,8 @@ FAILED_PRECONDITION.
 """
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 25
 """A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
+ERROR_REASON_ATTEMPT_NOT_CURRENT: ErrorReason.ValueType  # 26
+"""The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _RecoveryAction:

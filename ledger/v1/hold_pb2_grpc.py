@@ -50,6 +50,31 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownResponse.FromString,
                 _registered_method=True)
+        self.Heartbeat = channel.unary_unary(
+                '/ledger.v1.HoldService/Heartbeat',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.RecordFailedBeforeDispatch = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordFailedBeforeDispatch',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.FromString,
+                _registered_method=True)
+        self.Cancel = channel.unary_unary(
+                '/ledger.v1.HoldService/Cancel',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.CancelRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.CancelResponse.FromString,
+                _registered_method=True)
+        self.RecordReceipt = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordReceipt',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.FromString,
+                _registered_method=True)
+        self.RecordDelivery = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordDelivery',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/ledger.v1.HoldService/Release',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ReleaseRequest.SerializeToString,
@@ -79,6 +104,11 @@ class HoldServiceStub:
                 '/ledger.v1.HoldService/ListHolds',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+                _registered_method=True)
+        self.ListOpenHolds = channel.unary_unary(
+                '/ledger.v1.HoldService/ListOpenHolds',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
                 _registered_method=True)
         self.ListResolutions = channel.unary_unary(
                 '/ledger.v1.HoldService/ListResolutions',
@@ -112,6 +142,41 @@ class HoldServiceServicer:
 
     def MarkOutcomeUnknown(self, request, context):
         """Says that the call's outcome is not known. The money stays held. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Heartbeat(self, request, context):
+        """Says that the attempt still runs, and extends its lease. Roles: gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordFailedBeforeDispatch(self, request, context):
+        """Says that the attempt failed before anything was sent. It ends the attempt and allows the next one. Roles: gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Cancel(self, request, context):
+        """Takes the permission to send away; never what may have been sent already. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordReceipt(self, request, context):
+        """Binds the provider's id of an accepted call to the attempt, once each way. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordDelivery(self, request, context):
+        """Says what the client received. It says nothing of the provider, and moves no money. Roles: gateway.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,6 +227,14 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOpenHolds(self, request, context):
+        """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+        Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListResolutions(self, request, context):
         """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin.
         """
@@ -194,6 +267,31 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownResponse.SerializeToString,
             ),
+            'Heartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heartbeat,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'RecordFailedBeforeDispatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordFailedBeforeDispatch,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.SerializeToString,
+            ),
+            'Cancel': grpc.unary_unary_rpc_method_handler(
+                    servicer.Cancel,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.CancelRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.CancelResponse.SerializeToString,
+            ),
+            'RecordReceipt': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordReceipt,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.SerializeToString,
+            ),
+            'RecordDelivery': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordDelivery,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.SerializeToString,
+            ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ReleaseRequest.FromString,
@@ -223,6 +321,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListHolds,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.SerializeToString,
+            ),
+            'ListOpenHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOpenHolds,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.SerializeToString,
             ),
             'ListResolutions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListResolutions,
@@ -317,6 +420,141 @@ class HoldService:
             '/ledger.v1.HoldService/MarkOutcomeUnknown',
             ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Heartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Heartbeat',
+            ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordFailedBeforeDispatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordFailedBeforeDispatch',
+            ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Cancel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Cancel',
+            ledger_dot_v1_dot_hold__pb2.CancelRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.CancelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordReceipt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordReceipt',
+            ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordDelivery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordDelivery',
+            ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -479,6 +717,33 @@ class HoldService:
             '/ledger.v1.HoldService/ListHolds',
             ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOpenHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListOpenHolds',
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
             options,
             channel_credentials,
             insecure,

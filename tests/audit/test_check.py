@@ -11,7 +11,7 @@ from sqlalchemy import make_url, text
 from ledger.audit.check import LawResult, check
 from ledger.store.database import Database
 from ledger.store.laws.schema import TRIGGERS
-from tests.stories import Ledger, tell_corrections, tell_everything
+from tests.stories import Ledger, tell_attempts, tell_corrections, tell_everything
 
 Urls = tuple[str, str]
 
@@ -30,6 +30,7 @@ def told(server_url: str, template: str) -> str:
     ledger = Ledger(database)
     tell_everything(ledger)
     tell_corrections(ledger)
+    tell_attempts(ledger)
     database.close()
     return name
 
@@ -63,11 +64,16 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert [result for result in results.values() if result.violations] == []
     # And there was something to check, for every law.
     assert [law for law, result in results.items() if not result.checked] == []
-    # 5 budgets, and 2 providers, of which one has 3 stripes and the other 2.
-    assert results["2.1"].checked == 10
-    assert results["3.4"].checked == 16
-    # 8 first revisions and 4; 1 + 2 + 1 + 2 more, of which 5 posted an entry.
-    assert results["5.8"].checked == 12 + 6 + 5
+    # 6 budgets, and 2 providers, of which one has 3 stripes and the other 2.
+    assert results["2.1"].checked == 11
+    assert results["3.4"].checked == 20
+    # 9 first revisions and 4; 1 + 2 + 1 + 2 more, of which 5 posted an entry.
+    assert results["5.8"].checked == 13 + 6 + 5
+
+
+def test_every_law_has_a_number_of_its_own(database: Database) -> None:
+    numbers = [result.law for result in check(database)]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_empty_books_keep_every_law(database: Database) -> None:
@@ -233,6 +239,26 @@ DAMAGE = [
         "UPDATE hold SET attempt = 0 WHERE operation_id = 'unknown'",
     ),
     ("4.1", "is GONE", "UPDATE hold SET state = 'GONE' WHERE operation_id = 'unknown'"),
+    (
+        "4.2",
+        "DISPATCHING without a lease, and no failure",
+        "ALTER TABLE hold DROP CONSTRAINT hold_dispatching_has_a_lease_or_a_failure;"
+        "UPDATE hold SET lease_expires_at = NULL WHERE operation_id = 'dispatching'",
+    ),
+    (
+        "4.2",
+        "may be sent all the same",
+        "ALTER TABLE hold DROP CONSTRAINT hold_failure_ends_the_permission;"
+        "UPDATE hold SET nonce_hash = 'n' WHERE operation_id = 'failed'",
+    ),
+    ("4.2", "attempt 2 of generation 1", "UPDATE hold SET generation = 1 WHERE operation_id = 'retried'"),
+    (
+        "4.2",
+        "retried of acme is at attempt 2, of those before it {} are recorded",
+        "DELETE FROM observation WHERE operation_id = 'retried'",
+    ),
+    ("4.2", "is at attempt 3, of those before it {1}", "UPDATE hold SET attempt = 3, generation = 3 WHERE attempt = 2"),
+    ("4.3", "operation cancelled of acme", "DELETE FROM observation WHERE operation_id = 'cancelled'"),
     ("5.1", "has no hold", "DELETE FROM hold WHERE operation_id = 'settled'"),
     ("5.1", "is SETTLED, with no resolution", "DELETE FROM resolution WHERE operation_id = 'settled'"),
     (
@@ -266,9 +292,17 @@ DAMAGE = [
     ("5.3", "without evidence", "UPDATE resolution SET evidence_id = NULL WHERE operation_id = 'never-sent'"),
     (
         "5.3",
-        "a provider receipt that no evidence brought",
+        "a provider receipt that nobody brought",
         "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'",
     ),
+    (
+        "5.9",
+        "receipt r-10 of provider psp of acme is bound 2 times",
+        "DROP INDEX observation_one_per_provider_receipt; INSERT INTO observation SELECT"
+        " (jsonb_populate_record(o, jsonb_build_object('operation_id', 'cancelled'))).* FROM observation o WHERE provider = 'psp'",
+    ),
+    ("5.9", "bound to attempt 7", "UPDATE observation SET attempt = 7 WHERE provider_receipt = 'r-10'"),
+    ("5.9", "which has none", "UPDATE hold SET provider_receipt = NULL WHERE operation_id = 'retried'"),
     (
         "5.3",
         "ended by NEVER_SENT, against usage of its call",
@@ -283,6 +317,23 @@ DAMAGE = [
     ),
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
+    (
+        "5.11",
+        "operation rejected of acme was classified by policy psp#7",
+        "UPDATE evidence SET policy = 'psp#7' WHERE operation_id = 'rejected'",
+    ),
+    (
+        "5.11",
+        "operation tokens of acme was classified by policy psp#1",
+        "UPDATE evidence SET policy = 'psp#1' WHERE operation_id = 'tokens'",
+    ),
+    ("6.1", "PutEvidencePolicy names psp#1", "DELETE FROM evidence_policy"),
+    (
+        "7.6",
+        "version 1 of the policy about psp of acme has another digest",
+        "UPDATE evidence_policy SET document = jsonb_set(document, '{rules,0,standing}', '\"ESTIMATE\"')",
+    ),
+    ("7.6", "of the policy about psp of acme cannot be read", "UPDATE evidence_policy SET document = '[]'"),
     (
         "5.7",
         "operation settled of acme has no body",
@@ -381,6 +432,7 @@ DAMAGE = [
     ("6.1", "without a refusal", "UPDATE receipt SET refusal = NULL"),
     ("6.2", "operation reserved", "DELETE FROM receipt WHERE resource = 'reserved'"),
     ("6.3", "evidence", "UPDATE evidence SET operation_id = 'none' WHERE operation_id = 'rejected'"),
+    ("6.3", "observation", "UPDATE observation SET operation_id = 'none'"),
     ("6.3", "incident", "UPDATE incident SET operation_id = 'none'"),
     ("6.3", "is 91, its entry posted 90", "UPDATE budget_grant SET amount = 91"),
     (

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ from ledger.client import Backoff, Ledger, LedgerError, NotDone, WriteOutcomeUnk
 from ledger.domain.model import Role
 from ledger.v1 import budget_pb2, error_pb2, hold_pb2
 from tests.acceptance.harness import LiveLedger, live_ledger
+from tests.acceptance.wire import Wire as FaultyWire
+from tests.acceptance.wire import WireFault
 from tests.client.sdk import SEVEN, TEN, sdk, seconds, state, state_of
 from tests.client.wire import Wire, wire_to
 from tests.service.harness import NONCE, serving
@@ -84,37 +85,40 @@ async def test_a_server_that_is_not_there_was_sent_nothing(database_url: str, tm
             assert state((await waiting).hold) == "RESERVED"
 
 
-async def test_a_wire_that_is_cut_again_and_again(database_url: str, tmp_path: Path) -> None:
-    """Thirty-two callers, a cut every few hundredths of a second: each lifecycle ends, once, and the books are exact."""
-    async with serving(database_url, tmp_path) as served, wire_to(served.address) as wire:
-        await served.budget(limit=None)
-        async with sdk(served, address=wire.address, timeout=seconds(60), backoff=NO_WAIT) as ledger:
-            going, done = True, 0
+# Of a piece that is sent: commands go together, so that there are few.
+OFTEN = {WireFault.DELAY: 0.5, WireFault.THROTTLE: 0.5} | dict.fromkeys(
+    (WireFault.CUT_BEFORE, WireFault.CUT_AFTER, WireFault.STALL, WireFault.RESET), 0.1
+)
 
-            async def vandal() -> None:
-                while going:
-                    await asyncio.sleep(random.uniform(0.02, 0.15))
-                    wire.swallow = random.random() < 0.5
-                    await asyncio.sleep(0.01)
-                    wire.cut()
-                    wire.swallow = False
+
+@pytest.mark.parametrize("fault", list(WireFault), ids=lambda fault: fault.name.lower())
+async def test_a_wire_that_fails_again_and_again(database_url: str, tmp_path: Path, fault: WireFault) -> None:
+    """Sixteen callers, and none of them sees an error: each lifecycle ends, once, and the books are exact."""
+    async with serving(database_url, tmp_path) as served:
+        host, _, port = served.address.rpartition(":")
+        await served.budget(limit=None)
+        async with (
+            FaultyWire(lambda: asyncio.open_connection(host, int(port))) as wire,
+            sdk(served, address=f"127.0.0.1:{wire.port}", timeout=seconds(60), backoff=NO_WAIT) as ledger,
+        ):
+            done = 0
 
             async def caller(number: int) -> None:
                 nonlocal done
                 turn = 0
-                while wire.connections < 8:
+                while wire.struck < 5:
                     turn += 1
                     async with ledger.guard(f"op-{number}-{turn}", budgets=["team"], quote=TEN) as operation:
                         await operation.begin_dispatch()
                         await operation.settle(charged=SEVEN)
                     done += 1
 
-            cutting = asyncio.create_task(vandal())
-            await asyncio.gather(*(caller(number) for number in range(32)))
-            going = False
-            await cutting
+            wire.spoil(fault, OFTEN[fault])
+            await asyncio.gather(*(caller(number) for number in range(16)))
+            wire.mend()
             balances = (await ledger.get_budget("team")).balances
             assert (balances.spent, balances.held, balances.unknown) == (str(7 * done), "0", "0")
+            assert ledger.finalisers.failed == 0
 
 
 async def test_a_finaliser_that_reaches_nobody_is_told_and_the_lease_does_its_work(

@@ -74,6 +74,15 @@ def evidence(world: World, line: str, words: list[str], options: dict[str, str])
     assert kept == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {kept}"
 
 
+def observations(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`observations op1 NOT_SENT UNKNOWN`: all that was said of an operation, in order, and facts of the last"""
+    found = [o for o in world.observations if o.operation_id == words[0]]
+    assert [o.value for o in found] == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
+    if found:
+        detail = {**found[-1]._asdict(), **found[-1].detail}
+        assert options == {name: _say(detail.get(name)) for name in options}, f"{line}\n  found {detail}"
+
+
 def incidents(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`incidents op1 DOUBLE_ACCEPTANCE provider_receipt=r2`: those of an operation, and facts of the last"""
     found = [i for i in world.incidents if i.operation_id == words[0]]
@@ -106,6 +115,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "quote": quote,
     "resolution": resolution,
     "evidence": evidence,
+    "observations": observations,
     "incidents": incidents,
     "expense": expense,
     "entries": entries,

@@ -58,6 +58,8 @@ def check(world: "World") -> None:
     assert not any(expenses.values()), "EXPENSE is what the holds settled at"
     for hold in world.holds.values():
         _check_postings(world, hold)
+    bound = [(o.tenant, o.provider, o.provider_receipt) for o in world.observations if o.provider_receipt]
+    assert len(set(bound)) == len(bound), "a receipt is bound once"
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
@@ -85,6 +87,17 @@ def _check_hold(world: "World", hold: Hold) -> None:
     chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
     assert (hold.state is HoldState.RELEASED and hold.attempt > 0) <= (hold.inferred and hold.revision > 1)
     assert (hold.state is HoldState.RESERVED) <= (hold.attempt == 0)
+    assert hold.attempt <= hold.generation
+    if hold.state is HoldState.DISPATCHING:
+        assert (hold.lease_expires_at is None) == (hold.failure is not None), (
+            "without a lease only after a recorded failure"
+        )
+    said = [o for o in world.observations if (o.tenant, o.operation_id) == (hold.tenant, hold.operation_id)]
+    failed = {o.attempt for o in said if o.source == "RecordFailedBeforeDispatch"}
+    assert failed >= set(range(1, hold.attempt)), "of all attempts but the last it is recorded that they were not sent"
+    assert (hold.failure is not None) == (hold.attempt in failed)
+    if hold.state is HoldState.OUTCOME_UNKNOWN:
+        assert any(o.value == "UNKNOWN" for o in said), "somebody said why"
     if hold.state not in TERMINAL:
         assert not chain
         assert (hold.revision, hold.resolution_digest, hold.settled) == (0, None, None)

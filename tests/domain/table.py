@@ -12,8 +12,9 @@
     balance org available=5 held=0 spent=5
 
 An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
-(found by operation), `send` (may send), `incident`, `superseded` (by what is in force now). `any` expects nothing.
-`name=value` after them are the refusal's facts; `says="…"` is a part of its message. What is said after `#` is for the reader.
+(found by operation), `send` (may send), `continue` (a heartbeat's sender may), `incident`, `superseded` (by what is in force now);
+why the permission to send was denied and what a cancel stopped, by their names. `any` expects nothing. `name=value` after them
+are the refusal's facts; `says="…"` is a part of its message. What is said after `#` is for the reader.
 """
 
 import re
@@ -24,6 +25,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.batch import Outcome
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
@@ -38,6 +46,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -45,14 +54,16 @@ from ledger.domain.commands import (
     Usage,
     VerifyWrite,
 )
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Classification, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
+from ledger.domain.policies import EvidencePolicy, Rule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
 from tests.domain.world import World
 
 ROLES = {"gw": Role.GATEWAY, "fin": Role.FINANCE, "adm": Role.ADMIN, "sys": Role.SYSTEM}
 SPANS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
+STANDINGS = {"~": Classification.CORROBORATING, "?": Classification.ESTIMATE}
 Options = dict[str, str]
 
 
@@ -110,9 +121,11 @@ def _expect(line: str, expected: str, outcome: Outcome) -> None:
         "matched": outcome.matched_by_operation,
         "send": outcome.may_send,
         "incident": outcome.incident_id is not None,
+        "continue": outcome.may_continue,
         "superseded": outcome.superseded_by is not None,
     }
     said |= {name for name, is_set in flags.items() if is_set}
+    said |= {named.value for named in (outcome.denial, outcome.stopped) if named is not None}
     message = "" if refusal is None else refusal.message
     assert said == set(words), f"{line}\n  came out as {sorted(said)} {message}"
     part = facts.pop("says", "")
@@ -239,6 +252,30 @@ def _correct(world: World, caller: Caller, key: str, words: list[str], options: 
     return Correct(caller, key, operation, of, EVIDENCE[what](rest, options), reason, attempt, accept)
 
 
+def heartbeat(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`heartbeat op1 nonce=n1 lease=15m`"""
+    return Heartbeat(caller, key, words[0], options.pop("nonce"), _span(options.pop("lease", "15m")))
+
+
+def failed(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`failed op1 nonce=n1`: nothing was sent"""
+    attempt = int(options.pop("attempt", 0))
+    cause = options.pop("cause", "DNS_FAILURE")
+    return RecordFailedBeforeDispatch(caller, key, words[0], options.pop("nonce"), cause, "sdk", "7", attempt)
+
+
+def receipt(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`receipt op1 r1`"""
+    operation, provider_receipt = words
+    attempt = int(options.pop("attempt", 0))
+    return RecordReceipt(caller, key, operation, options.pop("provider", "acme"), provider_receipt, attempt, "sdk", "7")
+
+
+def delivery(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`delivery op1 PARTIAL`"""
+    return RecordDelivery(caller, key, words[0], Delivery(words[1]), int(options.pop("attempt", 0)), "sdk", "7")
+
+
 def claim(caller: Caller, key: str, words: list[str], options: Options) -> Command:
     """`claim op1 state=SETTLED amount=5 settled=4 budgets=org,team digest=ab receipt=r1 operation=op1`"""
     budgets = options.pop("budgets", None)
@@ -317,6 +354,19 @@ def card(caller: Caller, key: str, words: list[str], options: Options) -> Comman
     )  # fmt: skip
 
 
+def policy(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`policy acme gw:WEBHOOK fin:STATEMENT~ gw:PROVIDER_RECORD? gw:REJECTED_BEFORE_EXECUTION/429/529`: role and evidence, `~` for
+    what corroborates, `?` for an estimate."""
+    provider, *said = words
+    rules = []
+    for text in said:
+        role, _, named = text.partition(":")
+        evidence, *statuses = named.split("/")
+        standing = STANDINGS.get(evidence[-1], Classification.AUTHORITATIVE)
+        rules.append(Rule(evidence.rstrip("~?"), ROLES[role], standing, tuple(map(int, statuses))))
+    return PutEvidencePolicy(caller, key, EvidencePolicy(caller.tenant, provider, 0, tuple(rules)))
+
+
 def _instant(text: str) -> datetime | None:
     """A time of the day on which the tables play, such as 10:20."""
     return datetime.fromisoformat(f"2025-03-01T{text}:00+00:00") if text else None
@@ -332,6 +382,11 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "unknown": _simple(MarkOutcomeUnknown, "timeout"),
     "release": _simple(Release),
     "lapse": _simple(Lapse),
+    "heartbeat": heartbeat,
+    "failed": failed,
+    "cancel": _simple(Cancel, "the user left"),
+    "receipt": receipt,
+    "delivery": delivery,
     "usage": _resolve("usage"),
     "charge": _resolve("charge"),
     "proof": _resolve("proof"),
@@ -342,4 +397,5 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "move": move,
     "grant": grant,
     "card": card,
+    "policy": policy,
 }

@@ -31,7 +31,7 @@ def test_a_bill_for_a_released_hold_is_posted_and_the_hold_stays_released() -> N
     balance org available=5 held=0 spent=5
     expense acme refunds 5
     release op1 -> unchanged replayed
-    dispatch op1 nonce=n9 -> unchanged                          # nobody may send on it
+    dispatch op1 nonce=n9 -> unchanged RESOLVED   # nobody may send on it
     """
     )
 

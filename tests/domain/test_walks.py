@@ -7,6 +7,13 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.batch import NotLoaded
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.commands import (
@@ -18,6 +25,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -25,7 +33,7 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.table import run
 from tests.domain.world import World
@@ -41,9 +49,8 @@ BUDGETS = st.sampled_from(["org", "team", "key", "free", "spare"])
 KEYS = st.integers(0, 40).map(str)
 OPERATIONS = st.sampled_from(["op1", "op2", "op3", "op4"])
 AMOUNTS = st.integers(0, 12).map(lambda n: Decimal(n) / 2)
-DISPATCHES = st.builds(
-    Dispatch, st.sampled_from(["n1", "n2"]), st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)]), st.just("h")
-)
+NONCES = st.sampled_from(["n1", "n2"])
+DISPATCHES = st.builds(Dispatch, NONCES, st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)]), st.just("h"))
 FIXED = st.builds(
     QuoteSpec,
     kind=st.just(QuoteKind.FIXED),
@@ -118,6 +125,31 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     ),
     st.builds(Lapse, SYSTEM, KEYS, OPERATIONS),
     st.builds(
+        Heartbeat, GATEWAY, KEYS, OPERATIONS, NONCES, st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)])
+    ),
+    st.builds(
+        RecordFailedBeforeDispatch,
+        GATEWAY,
+        KEYS,
+        OPERATIONS,
+        NONCES,
+        st.just("DNS_FAILURE"),
+        st.just("sdk"),
+        st.just("1"),
+        st.sampled_from([0, 0, 1, 2]),
+    ),
+    st.builds(Cancel, ANYONE, KEYS, OPERATIONS, st.just("left")),
+    st.builds(
+        RecordReceipt,
+        ANYONE,
+        KEYS,
+        OPERATIONS,
+        st.sampled_from(["acme", "acme", "other"]),
+        st.sampled_from(["r1", "r2", "r3"]),
+        st.sampled_from([0, 0, 1, 2]),
+    ),
+    st.builds(RecordDelivery, GATEWAY, KEYS, OPERATIONS, st.sampled_from(Delivery), st.sampled_from([0, 1])),
+    st.builds(
         GrantBudget,
         ANYONE,
         KEYS,
@@ -155,7 +187,7 @@ def admissible(batch: list[Command]) -> list[Command]:
     kept = []
     for command in batch:
         names: set[object] = {command.receipt_key}
-        if not isinstance(command, OnBudget | PutPriceCard):
+        if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
             names.add(command.hold_key)
         if not names & taken:
             kept.append(command)

@@ -9,9 +9,10 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, Correct, PutEvidencePolicy, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
@@ -23,6 +24,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     RefusedCommand,
@@ -40,8 +42,10 @@ from ledger.domain.needs import (
     financial_book,
     may_post_expense,
     needs_resolutions,
+    policy_needed,
     subtree_moved,
 )
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
@@ -80,12 +84,14 @@ class World:
         self.books: dict[tuple[str, str], Book] = {}
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
+        self.policies: dict[tuple[str, str], list[EvidencePolicy]] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
         self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
         self.evidence: list[Evidence] = []
+        self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
         self._permitted: dict[tuple[str, str, int], bytes] = {}
@@ -116,7 +122,7 @@ class World:
                 budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
         for command in commands:
             hold = None
-            if not isinstance(command, OnBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             keys = list(books_to_lock(command, hold, budgets))
@@ -146,8 +152,28 @@ class World:
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
             resolutions=resolutions,
+            policies={
+                key: self.policies[key][-1]
+                for key in (policy_needed(c, holds.get(getattr(c, "hold_key", ("", "")))) for c in commands)
+                if key in self.policies
+            },
+            bound=self._bound(commands),
             facts=self._facts(commands, holds),
         )
+
+    def _bound(self, commands: Sequence[Command]) -> dict[tuple[str, str, str], str]:
+        """Who has the receipts that are to be recorded: by the evidence that brought them, or else by their own record."""
+        brought: dict[tuple[str, str | None, str], str] = {
+            (h.tenant, h.quote.provider, h.provider_receipt): h.operation_id
+            for h in self.holds.values()
+            if h.provider_receipt
+        }
+        recorded = {
+            (o.tenant, o.provider, o.provider_receipt): o.operation_id for o in self.observations if o.provider_receipt
+        }
+        bound = brought | recorded
+        named = {c.receipt_bound for c in commands if isinstance(c, RecordReceipt)}
+        return {key: bound[key] for key in named if key in bound}
 
     def _facts(
         self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
@@ -178,11 +204,20 @@ class World:
                 assert hold.state is before.state or (before.state, hold.state) in TRANSITIONS, (before, hold)
                 assert hold.version == before.version + 1
                 assert hold.attempt >= before.attempt
+                assert hold.generation >= before.generation + (hold.attempt - before.attempt)
+                if hold.attempt > before.attempt:
+                    assert hold.attempt == before.attempt + 1
+                    assert before.attempt == 0 or before.failure is not None, (
+                        "a next attempt only after a recorded failure"
+                    )
+                elif hold.nonce_hash is not None:
+                    assert hold.nonce_hash == before.nonce_hash, "one permission to send per attempt"
             self.holds[key] = stored(hold)
         self.books |= {key: stored(book) for key, book in decision.books.items()}
         self.entries |= {entry.entry_id: entry for entry in decision.entries}
         self.postings += decision.postings
         self.evidence += decision.evidence
+        self.observations += decision.observations
         self.resolutions += decision.resolutions
         self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
@@ -196,9 +231,16 @@ class World:
             assert (card.tenant, card.card_id, card.version) not in self.cards
             for version in (card.version, 0):
                 self.cards[(card.tenant, card.card_id, version)] = card
+        self._put_policies(decision.policies)
         for receipt in decision.receipts:
             used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
             assert self.receipts.setdefault(used, receipt) is receipt
+
+    def _put_policies(self, policies: Sequence[EvidencePolicy]) -> None:
+        for policy in policies:
+            versions = self.policies.setdefault((policy.tenant, policy.provider), [])
+            versions.append(policy)
+            assert [p.version for p in versions] == list(range(1, len(versions) + 1))
 
     def _check_outcomes(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
         for command, outcome in zip(commands, outcomes, strict=True):
@@ -207,6 +249,7 @@ class World:
                 assert all(type(k) is str and type(v) is str for k, v in facts.items()), facts
                 assert not outcome.applied
                 assert not outcome.may_send
+            assert not (outcome.may_send and outcome.denial)
             if outcome.may_send:
                 assert isinstance(command, Reserve | BeginDispatch)
                 assert command.dispatch is not None

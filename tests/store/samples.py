@@ -14,6 +14,7 @@ from ledger.domain.commands import Command, Correct, Dispatch, NoCostProof, Rese
 from ledger.domain.decide import decide
 from ledger.domain.model import (
     Account,
+    Axis,
     Book,
     Budget,
     Caller,
@@ -24,6 +25,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     Resolution,
@@ -136,6 +138,13 @@ def evidence(**changes: Any) -> Evidence:
     return Evidence(
         T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",
         "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, {"buckets": {"input_tokens": "12"}},
+    )._replace(**changes)  # fmt: skip
+
+
+def observation(**changes: Any) -> Observation:
+    return Observation(
+        T, "op-1", UUID(int=11), Axis.EXECUTION, "ACCEPTED", 1, "RecordReceipt", "gateway-1", "sdk", "7", NOON, NOON, "stripe",
+        "rcpt-1", {"said": "so"},
     )._replace(**changes)  # fmt: skip
 
 

@@ -25,10 +25,12 @@ WRITE_ONCE = {
     "entry": "A journal entry is never changed or removed: correct it with another.",
     "posting": "A posting is never changed or removed: correct it with another entry.",
     "evidence": "Evidence is never changed or removed.",
+    "observation": "An observation is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",
+    "evidence_policy": "A version of a policy is never changed or removed: put a new one beside it.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
 }
 
@@ -50,6 +52,8 @@ def insert(table: str, values: dict[str, str], **changes: str) -> bytes:
 
 def change(**changes: str) -> bytes:
     pairs = {"version": "version + 1"} | changes
+    if changes.get("state") == "'DISPATCHING'":
+        pairs = {"lease_expires_at": "now()"} | pairs
     return f"UPDATE hold SET {', '.join(f'{name} = {value}' for name, value in pairs.items())}".encode()
 
 
@@ -182,6 +186,50 @@ def test_dispatch_has_an_attempt(sql: Sql) -> None:
     bring_to(sql, "RESERVED")
     law = "hold_beyond_reserved_has_an_attempt"
     refused(sql, change(state="'DISPATCHING'"), law, law)
+
+
+def test_an_attempt_has_a_lease_or_is_known_not_to_have_been_sent(sql: Sql) -> None:
+    bring_to(sql, "DISPATCHING")
+    law = "hold_dispatching_has_a_lease_or_a_failure"
+    refused(sql, change(lease_expires_at="NULL"), law, law)
+    law = "hold_failure_ends_the_permission"
+    failed = {"failure": "'{}'", "retry_until": "now()", "lease_expires_at": "NULL", "nonce_hash": "NULL"}
+    for changes in ({"failure": "NULL"}, {"retry_until": "NULL"}, {"lease_expires_at": "now()"}, {"nonce_hash": "'n'"}):
+        with_a_lease = {"lease_expires_at": "now()"} if "retry_until" in changes else {}
+        refused(sql, change(**failed | changes | with_a_lease), law, law)
+    sql.execute(change(**failed))
+
+
+def test_the_permission_to_send_is_given_once_for_each_attempt(sql: Sql) -> None:
+    law = "The permission to send an attempt is given once, to one nonce"
+    bring_to(sql, "RESERVED")
+    refused(sql, change(state="'DISPATCHING'", attempt="2"), law, "hold_permission")
+    sql.execute(change(state="'DISPATCHING'", attempt="1", nonce_hash="'n'"))
+    refused(sql, change(nonce_hash="'m'"), law, "hold_permission")
+    refused(sql, change(attempt="2", nonce_hash="'m'"), law, "hold_permission")
+    sql.execute(change(failure="'{}'", retry_until="now()", lease_expires_at="NULL", nonce_hash="NULL"))
+    again = {"failure": "NULL", "retry_until": "NULL", "lease_expires_at": "now()", "nonce_hash": "'m'"}
+    refused(sql, change(**again), law, "hold_permission")
+    sql.execute(change(**again, attempt="2"))
+
+
+def test_observations(sql: Sql) -> None:
+    row = {
+        "tenant": "'a'", "operation_id": "'op'", "observation_id": ENTRY, "axis": "'EXECUTION'", "value": "'ACCEPTED'",
+        "attempt": "1", "source": "'RecordReceipt'", "actor": "'gw'", "adapter": "''", "adapter_revision": "''",
+        "received_at": "now()", "detail": "'{}'", "provider": "'psp'", "provider_receipt": "'r-1'",
+    }  # fmt: skip
+    for changes, law in (
+        ({"value": "'COMPLETE'"}, "observation_value_is_of_its_axis"),
+        ({"axis": "'DELIVERY'"}, "observation_value_is_of_its_axis"),
+        ({"axis": "'SETTLEMENT'", "value": "'UNKNOWN'"}, "observation_value_is_of_its_axis"),
+        ({"provider": "NULL"}, "observation_receipt_is_of_a_provider"),
+    ):
+        refused(sql, insert("observation", row, **changes), law, law)
+    sql.execute(insert("observation", row))
+    law = "observation_one_per_provider_receipt"
+    refused(sql, insert("observation", row, operation_id="'op-2'"), law, law)
+    sql.execute(insert("observation", row, operation_id="'op-2'", provider="'other'"))
 
 
 def test_evidence_of_the_execution_is_never_forgotten(sql: Sql) -> None:

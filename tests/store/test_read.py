@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, event, text
@@ -97,6 +97,26 @@ def test_holds_come_in_order_by_page_and_filter(ledger: Ledger, database: Databa
         assert named(group="g") == ["released", "reserved"]
         assert named(HoldState.RELEASED, "g") == ["released"]
         assert named(group="none") == []
+
+
+def test_open_holds_of_a_book_come_largest_first(ledger: Ledger, database: Database) -> None:
+    with database.read() as connection:
+
+        def walk(book_id: str, size: int) -> list[tuple[str, Decimal]]:
+            found = pages(lambda after: read.list_open_holds(connection, "acme", book_id, limit=size, after=after))
+            assert all(len(some) <= size for some in found)
+            return [(hold.operation_id, hold.amount) for some in found for hold in some]
+
+        # Open on key: 1 reserved, 3 and 1 dispatching, 4 unknown; those of one amount by their names.
+        amounts = {"unknown": 4, "dispatching": 3, "rejected": 1, "reserved": 1}
+        largest = [(name, Decimal(amount)) for name, amount in amounts.items()]
+        assert walk("key#0", 9) == walk("key#0", 1) == walk("key#0", 3) == largest
+        state = read.get_budget(connection, "acme", "key")
+        assert state is not None
+        assert state.book.open_holds == 4
+        assert state.book.held + state.book.unknown == 9
+        assert walk("none#0", 9) == []
+        assert read.list_open_holds(connection, "nobody", "key#0", limit=9).items == ()
 
 
 def test_incidents_come_newest_first(ledger: Ledger, database: Database) -> None:
@@ -349,19 +369,50 @@ def test_each_read_is_one_statement_that_scans_no_table(database: Database) -> N
             assert scans(database, ask) == [], (name, analysed)
 
 
+HISTORY = """
+    SET LOCAL session_replication_role = replica;
+    INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'past-' || n, 'state', 'SETTLED',
+        'attempt', 1))).* FROM hold h, generate_series(1, 20000) n WHERE h.operation_id = 'template';
+    INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'open-' || n, 'amount', n, 'attempt', 1,
+        'state', CASE n % 2 WHEN 0 THEN 'DISPATCHING' ELSE 'OUTCOME_UNKNOWN' END))).*
+        FROM hold h, generate_series(1, 300) n WHERE h.operation_id = 'template';
+"""
+
+
+def test_open_holds_are_found_without_those_of_the_past(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.budget("team", "100")
+    ledger.reserve("template", "0", "team")
+
+    def ask(connection: Connection) -> list[str]:
+        page = read.list_open_holds(connection, "acme", "team#0", limit=3, after=("300", "open-300"))
+        return [hold.operation_id for hold in page.items]
+
+    for statement in (HISTORY, "ANALYZE hold"):
+        with database.engine.connect() as connection:
+            connection.execute(text(statement))
+            connection.commit()
+        found = plan(database, ask)
+        assert {node["Index Name"] for node in found if "Index Name" in node} == {"hold_due", "hold_unknown"}, statement
+        with database.read() as connection:
+            assert ask(connection) == ["open-299", "open-298", "open-297"]
+
+
 def scans(database: Database, ask: Callable[[Connection], object]) -> list[str]:
     """The tables that the one statement of a read goes through from end to end."""
+    return [node["Relation Name"] for node in plan(database, ask) if node["Node Type"] == "Seq Scan"]
+
+
+def plan(database: Database, ask: Callable[[Connection], object]) -> list[dict[str, Any]]:
+    """The nodes of the plan of the one statement of a read."""
     sent: list[tuple[str, object]] = []
     with database.read() as connection:
         event.listen(connection, "before_cursor_execute", lambda _c, _cur, sql, values, *_: sent.append((sql, values)))
         ask(connection)
         ((statement, values),) = sent
-        plan = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, values).scalar_one()  # type: ignore[arg-type]
-    found: list[str] = []
-    nodes = [plan[0]["Plan"]]
-    while nodes:
-        node = nodes.pop()
+        explained = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, values).scalar_one()  # type: ignore[arg-type]
+    nodes = [explained[0]["Plan"]]
+    for node in nodes:
+        # Grows while it is walked.
         nodes += node.get("Plans", [])
-        if node["Node Type"] == "Seq Scan":
-            found.append(node["Relation Name"])
-    return found
+    return nodes

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Table, select
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Classification, EntryKind, Evidence, Incident, Posting, Resolution
+from ledger.domain.model import Account, Classification, EntryKind, Evidence, Incident, Observation, Posting, Resolution
 from ledger.domain.needs import financial_book
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
@@ -64,6 +65,26 @@ def test_changed_hold(database: Database) -> None:
     found = s.read(database, [s.settle()]).holds[(T, "op-1")]
     assert found == after
     assert found.resolution_kind is ResolutionKind.USAGE
+
+
+def test_hold_whose_attempt_failed_before_it_was_sent(database: Database) -> None:
+    before = s.hold(**s.DISPATCHED)
+    s.write(database, both(before))
+    failure = {"attempt": "1", "cause": "DNS_FAILURE", "adapter": "sdk", "adapter_revision": "7", "nonce": "6e"}
+    after = before._replace(failure=failure, retry_until=NOON, lease_expires_at=None, nonce_hash=None, version=2)
+    s.write(database, both(after), s.read(database, [s.settle()]))
+    assert s.read(database, [s.settle()]).holds[(T, "op-1")] == after
+
+
+def test_observations_and_who_has_a_receipt(database: Database) -> None:
+    bare = s.observation(observation_id=UUID(int=12), provider=None, provider_receipt=None, observed_at=None)
+    s.write(database, Decision(observations=[s.observation(), bare]))
+    assert [Observation._make(row) for row in stored(database, t.observation)] == [s.observation(), bare]
+    s.write(database, both(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
+    commands = [RecordReceipt(GATEWAY, "k", "op-9", "stripe", f"rcpt-{number}") for number in (1, 2, 3)]
+    assert s.read(database, commands).bound == {(T, "stripe", "rcpt-1"): "op-1", (T, "stripe", "rcpt-2"): "op-2"}
+    # The same id of another provider is another receipt.
+    assert s.read(database, [RecordReceipt(GATEWAY, "k", "op-9", "adyen", "rcpt-2")]).bound == {}
 
 
 def test_budgets_with_their_chains_and_books(database: Database) -> None:
@@ -263,7 +284,7 @@ def test_tables_have_the_fields_of_the_model() -> None:
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
         (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
-        (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
+        (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
         assert {renamed.get(name, name) for name in names} == set(table.c.keys()), table.name

@@ -36,6 +36,7 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     balances.spent = plain(book.spent)
     balances.deficit = plain(book.deficit)
     balances.open_holds = book.open_holds
+    balances.book_id = book.book_id
     if as_of is not None:
         write_time(balances.as_of, as_of)
 

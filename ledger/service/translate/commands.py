@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Final
 
 from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER
@@ -24,10 +23,14 @@ from ledger.domain.money import ZERO
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import HOLDS, denied
+from ledger.service.translate import attempts
 from ledger.service.translate.evidence import no_cost_proof, usage
 from ledger.service.translate.fields import (
+    DEFAULT_SPAN,
     LEAST_NONCE,
+    LEAST_SPAN,
     MAX_INT32,
+    MOST_SPAN,
     InvalidField,
     amount,
     duration,
@@ -35,6 +38,7 @@ from ledger.service.translate.fields import (
     entries,
     identifier,
     labels,
+    lease,
     money,
     number,
     optional_identifier,
@@ -46,9 +50,6 @@ log = logging.getLogger("ledger.service")
 
 MAX_COMMANDS = 1000
 MAX_BUDGETS = 32
-DEFAULT_SPAN = timedelta(minutes=15)
-LEAST_SPAN = timedelta(seconds=1)
-MOST_SPAN = timedelta(hours=24)
 _GROUPS = frozenset(GROUPS)
 _is_digest = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 _UNREAD = Refusal(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
@@ -147,6 +148,11 @@ _READERS: Final[dict[str, tuple[str, Callable[[Any, Caller], HoldCommand]]]] = {
     "release": (HOLDS + "Release", release),
     "resolve": (HOLDS + "Resolve", resolve),
     "correct": (HOLDS + "Correct", correct),
+    "heartbeat": (HOLDS + "Heartbeat", attempts.heartbeat),
+    "record_failed_before_dispatch": (HOLDS + "RecordFailedBeforeDispatch", attempts.record_failed_before_dispatch),
+    "cancel": (HOLDS + "Cancel", attempts.cancel),
+    "record_receipt": (HOLDS + "RecordReceipt", attempts.record_receipt),
+    "record_delivery": (HOLDS + "RecordDelivery", attempts.record_delivery),
 }
 
 
@@ -182,7 +188,7 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
 def _dispatch(message: pb.Dispatch) -> Dispatch:
     return Dispatch(
         text(message.nonce, "dispatch.nonce", least=LEAST_NONCE),
-        duration(message.lease, "dispatch.lease", LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN,
+        lease(message, "dispatch.lease"),
         text(message.executor, "dispatch.executor"),
     )
 

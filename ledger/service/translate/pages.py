@@ -14,6 +14,7 @@ from uuid import UUID
 
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
+from ledger.domain.money import parse_amount
 from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier, text
 
 VERSION = "1"
@@ -43,6 +44,11 @@ def version_key(key: str) -> None:
     """A key that is the number of a row in its book."""
     if not (key.isascii() and key.isdecimal() and len(key) < 20 and int(key) <= _LARGEST_VERSION):
         raise ValueError(key)
+
+
+def amount_key(key: str) -> None:
+    """A key that is an amount."""
+    parse_amount(key)
 
 
 def revision_key(key: str) -> None:

@@ -14,8 +14,17 @@ from ledger.service.translate.fields import (
     optional_identifier,
     text,
 )
-from ledger.service.translate.pages import Place, id_key, name_key, place, revision_key, time_key, version_key
-from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
+from ledger.service.translate.pages import (
+    Place,
+    amount_key,
+    id_key,
+    name_key,
+    place,
+    revision_key,
+    time_key,
+    version_key,
+)
+from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2
 
 _STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
 _OF_A_BUDGET = frozenset(Account) - {Account.EXPENSE, Account.PAYABLE}
@@ -28,6 +37,12 @@ def holds(request: hold_pb2.ListHoldsRequest, caller: Caller) -> tuple[Place, Ho
     group = optional_identifier(request.request_group, "request_group")
     filters = {"state": state or "", "request_group": group or ""}
     return place("ListHolds", caller, request.page_size, request.page_token, (name_key,), **filters), state, group
+
+
+def open_holds(request: hold_pb2.ListOpenHoldsRequest, caller: Caller) -> tuple[Place, str]:
+    book = _book(request.book_id)
+    keys = (amount_key, name_key)
+    return place("ListOpenHolds", caller, request.page_size, request.page_token, keys, book_id=book), book
 
 
 def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[Place, str | None]:
@@ -60,9 +75,19 @@ def entries(request: journal_pb2.ListEntriesRequest, caller: Caller) -> tuple[Pl
     return place("ListEntries", caller, size, token, (id_key,), operation_id=operation or ""), operation
 
 
+def evidence(request: evidence_pb2.ListEvidenceRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    size, token = request.page_size, request.page_token
+    return place("ListEvidence", caller, size, token, (id_key,), operation_id=operation), operation
+
+
 def postings(request: journal_pb2.ListPostingsRequest, caller: Caller) -> tuple[Place, str]:
-    book = text(request.book_id, "book_id", least=1, most=_LONGEST_BOOK_ID)
+    book = _book(request.book_id)
     return place("ListPostings", caller, request.page_size, request.page_token, (version_key,), book_id=book), book
+
+
+def _book(value: str) -> str:
+    return text(value, "book_id", least=1, most=_LONGEST_BOOK_ID)
 
 
 class BalanceAsked(NamedTuple):

@@ -4,6 +4,7 @@ Each law is one query with one row for each thing that is held to it: NULL if it
 what is wrong. They are asked in one snapshot.
 """
 
+from ledger.store.laws.attempts import ATTEMPTS
 from ledger.store.laws.books import BOOKS
 from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
@@ -14,16 +15,18 @@ from ledger.store.laws.schema import SCHEMA
 from ledger.store.laws.stored import (
     StoredCard,
     StoredObservation,
+    StoredPolicy,
     StoredQuote,
     StoredResolution,
     Unreadable,
     observations,
+    policies,
     price_cards,
     quotes,
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS)
 
 __all__ = [
     "EXAMPLES",
@@ -32,11 +35,13 @@ __all__ = [
     "Measured",
     "StoredCard",
     "StoredObservation",
+    "StoredPolicy",
     "StoredQuote",
     "StoredResolution",
     "Unreadable",
     "measure",
     "observations",
+    "policies",
     "price_cards",
     "quotes",
     "resolutions",

@@ -185,7 +185,10 @@ HOLDS = (
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))
-                THEN format('operation %s of %s has a provider receipt that no evidence brought', r.operation_id, r.tenant)
+                AND NOT EXISTS (
+                    SELECT FROM observation o WHERE (o.tenant, o.operation_id, o.provider_receipt)
+                        = (h.tenant, h.operation_id, h.provider_receipt))
+                THEN format('operation %s of %s has a provider receipt that nobody brought', r.operation_id, r.tenant)
             WHEN r.entry_id IS NULL AND r.revision = 1 AND (h.amount <> 0 OR r.amount <> 0)
                 THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
             WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id
@@ -229,6 +232,18 @@ HOLDS = (
                 v.tenant, v.classification, CASE WHEN r.evidence_id IS NULL THEN 'no' ELSE 'a' END) END
         FROM evidence v LEFT JOIN resolution r
             ON (r.tenant, r.operation_id, r.evidence_id) = (v.tenant, v.operation_id, v.evidence_id)
+        """,
+    ),
+    Law(
+        "5.11",
+        "Evidence names the revision of the policy that classified it: a version that is there, of its hold's provider.",
+        """
+        SELECT CASE WHEN v.policy NOT LIKE '#%' AND (p.provider IS NULL OR p.provider IS DISTINCT FROM h.quote->>'provider')
+            THEN format('evidence %s of operation %s of %s was classified by policy %s, which is not there or of another provider',
+                v.evidence_id, v.operation_id, v.tenant, v.policy) END
+        FROM evidence v
+        LEFT JOIN hold h USING (tenant, operation_id)
+        LEFT JOIN evidence_policy p ON p.tenant = v.tenant AND p.provider || '#' || p.version = v.policy
         """,
     ),
     Law(
