@@ -21,7 +21,7 @@ MEANING: Final = {
     Boundary.BEFORE_DISPATCH: "Money is set aside, nobody may send yet: free to begin again.",
     Boundary.AFTER_DISPATCH: "The dispatch is durable, nothing was sent. Nobody else can know that: not free.",
     Boundary.AFTER_ACCEPTANCE: "The provider has accepted and charges. The caller has seen a status, and no id.",
-    Boundary.AFTER_RECEIPT: "The caller has the provider's id of the call, and not yet its usage.",
+    Boundary.AFTER_RECEIPT: "The provider's id of the call is recorded, its usage was not read.",
     Boundary.FINALISING: "The settlement is durable, and its answer is lost on the way to the caller.",
     Boundary.PROVED_UNSENT: "The connection was refused, which the caller knows: free to begin again.",
 }

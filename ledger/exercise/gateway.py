@@ -17,6 +17,7 @@ from ledger.exercise.sending import LOST, look_up, send
 from ledger.v1 import hold_pb2 as pb
 
 FLAVOR, PROVIDER = "openai.chat", "openai"
+ADAPTER, ADAPTER_REVISION = "exercise", "1"
 QUOTE: Final = metered_quote(
     replies.OPENAI_MODEL, api_flavor=FLAVOR, ceilings={"input_tokens": 8_000, "output_tokens": 1_000}
 )
@@ -94,11 +95,24 @@ class Gateway:
                 return
             pass_by(Boundary.AFTER_ACCEPTANCE)
             receipt = answer.receipt()
+            await self._record_receipt(operation_id, receipt)
             pass_by(Boundary.AFTER_RECEIPT)
             document = answer.document()
             if document is None:
                 raise NoUsageYet(operation_id)
             await operation.settle(document, receipt=receipt)
+
+    async def _record_receipt(self, operation_id: str, receipt: str) -> None:
+        """From here the ledger knows that the call was accepted, and under which name to ask for it."""
+        request = pb.RecordReceiptRequest(
+            idempotency_key=f"{operation_id}/receipt",
+            operation_id=operation_id,
+            provider=PROVIDER,
+            provider_receipt=receipt,
+            adapter=ADAPTER,
+            adapter_revision=ADAPTER_REVISION,
+        )
+        await self._ledger.execute(pb.Command(record_receipt=request))
 
     def _guard(self, operation_id: str) -> Guard:
         return self._ledger.guard(
@@ -107,7 +121,7 @@ class Gateway:
             quote=QUOTE,
             provider=PROVIDER,
             lease=LEASE,
-            executor="exercise",
+            executor=ADAPTER,
             request_group=self._plan.operation_id,
         )
 
@@ -185,7 +199,13 @@ class Gateway:
 
 def usage_of(document: dict[str, Any] | None, receipt: str, source: pb.EvidenceSource.ValueType) -> pb.UsageEvidence:
     return usage_evidence(
-        PROVIDER, document, api_flavor=FLAVOR, receipt=receipt, source=source, adapter="exercise", adapter_revision="1"
+        PROVIDER,
+        document,
+        api_flavor=FLAVOR,
+        receipt=receipt,
+        source=source,
+        adapter=ADAPTER,
+        adapter_revision=ADAPTER_REVISION,
     )
 
 

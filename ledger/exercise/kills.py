@@ -15,9 +15,9 @@ from ledger.exercise.cases import COST
 from ledger.exercise.gateway import file_records
 from ledger.exercise.looking import holds_at_rest
 from ledger.exercise.plan import Plan
-from ledger.exercise.play import BUDGET, Scene
 from ledger.exercise.process import Caller
 from ledger.exercise.provider import Provider
+from ledger.exercise.scene import BUDGET, Scene
 from ledger.exercise.verdict import SeenHold
 
 KILLED: Final = ("caller", "server", "PostgreSQL")
@@ -116,7 +116,7 @@ async def kill_at_random(set_up: Stage, scene: Scene, times: int, seed: int | No
     states = Counter(hold.state for hold in holds)
     return Killed(
         seed=seed,
-        kills=Counter(order),
+        kills=dict(Counter(order)),
         operations=len(holds),
         acknowledged=len(told.settled),
         left=told.left,

@@ -1,9 +1,8 @@
 """One case, played with real processes: a caller that is stopped at its boundary, and whoever comes after it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from typing import Final
 
 from ledger.client import Ledger
 from ledger.exercise.boundaries import Style
@@ -13,21 +12,8 @@ from ledger.exercise.looking import holds_at_rest, incidents_of, journal_of
 from ledger.exercise.plan import Plan
 from ledger.exercise.process import Caller
 from ledger.exercise.provider import Provider
+from ledger.exercise.scene import BUDGET, Scene
 from ledger.exercise.verdict import Seen
-
-BUDGET: Final = "exercise"
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What every case needs: where the ledger is, who calls it, and where webhooks and refused connections go."""
-
-    address: str
-    gateway_token: str
-    finance: Ledger
-    webhooks_url: str
-    closed_url: str
-    environment: Mapping[str, str]
 
 
 async def play(case: Case, operation_id: str, scene: Scene) -> Seen:

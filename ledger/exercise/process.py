@@ -39,19 +39,27 @@ class Caller:
             finally:
                 await caller.kill()
 
-    @staticmethod
-    async def _start(environment: Mapping[str, str], errors: IO[bytes]) -> asyncio.subprocess.Process:
+    @classmethod
+    async def _start(cls, environment: Mapping[str, str], errors: IO[bytes]) -> asyncio.subprocess.Process:
         # A session of its own: Ctrl-C in the terminal is for us, who end it.
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ledger.exercise.caller",
-            env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "ledger.exercise.caller",
+                env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
         )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # A start that is broken off half-way would leave a process that nobody waits for.
+            await cls(await starting, errors).kill()
+            raise
 
     def tell(self, line: str) -> None:
         assert self._process.stdin is not None

@@ -4,8 +4,8 @@ POST /v1/calls is answered by lines of JSON: first the id of the call, then its 
 """
 
 import asyncio
-import itertools
 import json
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -46,7 +46,6 @@ class Provider:
         self._modes = modes
         self._callback = callback
         self._accepted: list[Acceptance] = []
-        self._numbers = itertools.count(1)
         self._sending: set[asyncio.Task[None]] = set()
 
     @property
@@ -103,7 +102,8 @@ class Provider:
 
     def _accept(self, key: str) -> Acceptance:
         """From here the request is executed and charged, whatever becomes of the answer."""
-        acceptance = Acceptance(f"call-{next(self._numbers):04d}", key)
+        # Of no other provider either: the ledger takes a receipt for one operation only.
+        acceptance = Acceptance(f"call-{secrets.token_hex(6)}", key)
         self._accepted.append(acceptance)
         for _ in range(self._modes.webhooks):
             task = asyncio.create_task(self._send_webhook(acceptance))

@@ -8,31 +8,26 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from decimal import Decimal
 from typing import Final
 
 import psycopg
 from rich.console import Console
 
-from ledger.client import Ledger
-from ledger.demo.books import CURRENCY, PROVIDERS, RATES
-from ledger.demo.ports import closed_port
-from ledger.demo.replies import OPENAI_MODEL
 from ledger.demo.stage import Stage, StageError, stage
 from ledger.exercise.cases import Case, cases
 from ledger.exercise.kills import Killed, kill_at_random
 from ledger.exercise.looking import holds_at_rest
-from ledger.exercise.play import BUDGET, Scene, not_played, play
+from ledger.exercise.play import not_played, play
 from ledger.exercise.process import CallerFailed
+from ledger.exercise.scene import BUDGET, Scene, scene_on
 from ledger.exercise.screen import Ending, Screen
-from ledger.exercise.verdict import Verdict, judge
-from ledger.exercise.webhooks import Receiver
+from ledger.exercise.verdict import Seen, Verdict, judge
 from ledger.settings import SettingsError, load
 from ledger.store.postgres import PostgresUnavailable
-from ledger.v1 import price_pb2
 
 INTERRUPTED: Final = 130
+FORK_SUPPORT: Final = "GRPC_ENABLE_FORK_SUPPORT"
 SWEEP_SECONDS: Final = 0.1
 AT_A_TIME: Final = 6
 # A case takes seconds; one that takes this long is broken, and says so.
@@ -58,6 +53,8 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Runs it. 0: everything was as it must be; 1: something was not; 2: it could not begin; 130: interrupted."""
     arguments = _arguments(argv)
+    if arguments.kills:
+        _without_handlers_at_forks()
     # The same clean end for both ways of being asked to stop.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     screen = Screen(Console(file=sys.stderr, quiet=True) if arguments.json else None)
@@ -69,11 +66,8 @@ def main(argv: Sequence[str]) -> int:
                 "--kills kills PostgreSQL, and DATABASE_URL names one that is yours: leave out one of them."
             )
         screen.open()
-        with (
-            stage(None if given is None else given.get_secret_value(), SWEEP_SECONDS) as set_up,
-            closed_port() as closed,
-        ):
-            ending = asyncio.run(exercise(set_up, closed, cases(), arguments.kills, arguments.seed))
+        with stage(None if given is None else given.get_secret_value(), SWEEP_SECONDS) as set_up:
+            ending = asyncio.run(exercise(set_up, cases(), arguments.kills, arguments.seed))
     except (SettingsError, StageError, PostgresUnavailable, psycopg.Error) as error:
         print(f"The exercise could not begin: {error}", file=sys.stderr)
         return 2
@@ -99,46 +93,34 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _without_handlers_at_forks() -> None:
+    """PostgreSQL is started while calls are under way, and gRPC's handlers at a fork can end a child before its exec.
+
+    gRPC reads this when it is imported, which is before any argument is read; so this program begins once more.
+    """
+    if os.environ.get(FORK_SUPPORT) != "0":
+        os.execve(sys.executable, sys.orig_argv, os.environ | {FORK_SUPPORT: "0"})  # noqa: S606 - this program itself
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError("must be a number, 0 or more")
     return int(text)
 
 
-async def exercise(
-    set_up: Stage, closed_url: str, played: Sequence[Case], kills: int = 0, seed: int | None = None
-) -> Ending:
+async def exercise(set_up: Stage, played: Sequence[Case], kills: int = 0, seed: int | None = None) -> Ending:
     """Plays the cases, some at a time, and then kills; looks at the books when all is over."""
-    async with AsyncExitStack() as stack:
-        gateway, finance, admin = [
-            await stack.enter_async_context(Ledger.connect(set_up.address, set_up.tokens[role]))
-            for role in ("gateway", "finance", "admin")
-        ]
-        receiver = await stack.enter_async_context(Receiver(gateway).serving())
-        await _open_books(admin)
-        scene = Scene(
-            address=set_up.address,
-            gateway_token=set_up.tokens["gateway"],
-            finance=finance,
-            webhooks_url=receiver.url,
-            closed_url=closed_url,
-            environment=os.environ,
-        )
-        room = asyncio.Semaphore(AT_A_TIME)
+    room = asyncio.Semaphore(AT_A_TIME)
+    async with scene_on(set_up) as scene:
 
         async def verdict_on(number: int, case: Case) -> Verdict:
             async with room:
-                try:
-                    async with asyncio.timeout(CASE_SECONDS):
-                        seen = await play(case, f"case-{number:02d}", scene)
-                except (CallerFailed, TimeoutError) as error:
-                    seen = not_played(str(error) or "the case took too long")
-            return judge(case, seen)
+                return judge(case, await _seen(case, f"case-{number:02d}", scene))
 
         verdicts = await asyncio.gather(*(verdict_on(number, case) for number, case in enumerate(played, 1)))
-        killed = await kill_at_random(set_up, scene, kills, seed) if kills else Killed()
-        holds = await holds_at_rest(finance)
-        balances = (await finance.get_budget(BUDGET)).balances
+        killed = await _killed(set_up, scene, kills, seed) if kills else Killed()
+        holds = await holds_at_rest(scene.finance)
+        balances = (await scene.finance.get_budget(BUDGET)).balances
     return Ending(
         verdicts=verdicts,
         holds=holds,
@@ -150,14 +132,18 @@ async def exercise(
     )
 
 
-async def _open_books(admin: Ledger) -> None:
-    await admin.create_budget(BUDGET, currency=CURRENCY)
-    card = price_pb2.PriceCard(
-        card_id=OPENAI_MODEL,
-        provider=PROVIDERS[OPENAI_MODEL],
-        model=OPENAI_MODEL,
-        currency=CURRENCY,
-        rates=[price_pb2.Rate(bucket=bucket, price=price) for bucket, price in RATES[OPENAI_MODEL].items()],
-    )
-    request = price_pb2.PutPriceCardRequest(idempotency_key=f"card/{OPENAI_MODEL}", card=card)
-    await admin.ask(admin.stubs.prices.PutPriceCard, request)
+async def _seen(case: Case, operation_id: str, scene: Scene) -> Seen:
+    try:
+        async with asyncio.timeout(CASE_SECONDS):
+            return await play(case, operation_id, scene)
+    except (CallerFailed, TimeoutError) as error:
+        return not_played(str(error) or f"it took longer than {CASE_SECONDS:.0f} s")
+
+
+async def _killed(set_up: Stage, scene: Scene, kills: int, seed: int | None) -> Killed:
+    """What the kills came to; or, if something did not come up again after one, what that was."""
+    try:
+        return await kill_at_random(set_up, scene, kills, seed)
+    except* (CallerFailed, StageError, PostgresUnavailable, TimeoutError) as broken:
+        said = tuple(str(error) or type(error).__name__ for error in broken.exceptions)
+    return Killed(faults=said)
