@@ -24,6 +24,7 @@ from ledger.domain.model import Role
 from ledger.service import tokens
 from ledger.store.database import Database
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
 from ledger.v1.hold_pb2 import GetHoldRequest, Hold, HoldState
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
@@ -35,12 +36,13 @@ BOUND_SECONDS = 30.0
 
 
 class Stubs(NamedTuple):
-    """The four services, as one caller of one tenant."""
+    """The services, as one caller of one tenant."""
 
     holds: Any
     budgets: Any
     prices: Any
     journal: Any
+    evidence: Any
 
 
 @dataclass
@@ -49,6 +51,7 @@ class ServerProcess:
 
     environment: Mapping[str, str]
     log_path: Path
+    program: tuple[str, ...] = ("ledger", "serve")
     address: str = ""
     _process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] | None = None
@@ -61,7 +64,7 @@ class ServerProcess:
     def start(self) -> None:
         self._log = self.log_path.open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ledger", "serve"],
+            [sys.executable, "-m", *self.program],
             cwd=ROOT,
             env={**os.environ, **self.environment},
             stdin=subprocess.DEVNULL,
@@ -102,6 +105,7 @@ class LiveLedger:
 
     database_url: str
     folder: Path
+    program: tuple[str, ...] = ("ledger", "serve")
     servers: list[ServerProcess] = field(default_factory=list)
     _channels: list[grpc.Channel] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=count)
@@ -138,6 +142,7 @@ class LiveLedger:
                 "SPEND_LEDGER_LOG_LEVEL": "info",
             },
             self.folder / f"server-{len(self.servers)}.log",
+            self.program,
         )
         self.servers.append(server)
         server.start()
@@ -150,7 +155,11 @@ class LiveLedger:
         )
         self._channels.append(channel)
         return Stubs(
-            HoldServiceStub(channel), BudgetServiceStub(channel), PriceServiceStub(channel), JournalServiceStub(channel)
+            HoldServiceStub(channel),
+            BudgetServiceStub(channel),
+            PriceServiceStub(channel),
+            JournalServiceStub(channel),
+            EvidenceServiceStub(channel),
         )
 
     def let_time_run_out(self, tenant: str, operation_id: str) -> None:
@@ -240,9 +249,16 @@ def state(hold: Hold) -> str:
 
 
 @contextmanager
-def live_ledger(database_url: str, folder: Path, *, servers: int = 1, tenants: int = 1) -> Iterator[LiveLedger]:
-    """A running ledger on a migrated database; it ends with the block."""
-    live = LiveLedger(database_url, folder)
+def live_ledger(
+    database_url: str,
+    folder: Path,
+    *,
+    servers: int = 1,
+    tenants: int = 1,
+    program: tuple[str, ...] = ("ledger", "serve"),
+) -> Iterator[LiveLedger]:
+    """A running ledger on a migrated database; it ends with the block. `program` is the module that serves, with its arguments."""
+    live = LiveLedger(database_url, folder, program)
     live.prepare_tenants(tenants)
     try:
         for _ in range(servers):
