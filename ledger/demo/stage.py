@@ -28,6 +28,7 @@ ACTORS = {"gateway": "gateway-1", "finance": "finance-1", "admin": "admin-1"}
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.02
+GONE_SECONDS = 5.0
 
 
 class StageError(RuntimeError):
@@ -134,7 +135,12 @@ def _folder() -> Iterator[Path]:
     try:
         yield path
     finally:
+        # What an interrupted initdb has started may go on writing for a moment after it was killed.
+        ends = time.monotonic() + GONE_SECONDS
         shutil.rmtree(path, ignore_errors=True)
+        while path.exists() and time.monotonic() < ends:
+            time.sleep(POLL_SECONDS)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _environment(database_url: str, tokens_file: Path) -> dict[str, str]:
