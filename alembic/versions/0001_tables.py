@@ -230,10 +230,28 @@ STATEMENTS = (
         body jsonb,
         CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
         CONSTRAINT evidence_classification_is_known
-            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')),
+            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')),
         CONSTRAINT evidence_what_resolves_is_kept_whole CHECK (body IS NOT NULL OR classification <> 'AUTHORITATIVE')
     )
     """,
+    """
+    CREATE TABLE parked (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        evidence_id uuid NOT NULL,
+        identity bytea NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        role text COLLATE "C" NOT NULL,
+        attempt integer NOT NULL,
+        report jsonb NOT NULL,
+        parked_at timestamptz NOT NULL,
+        CONSTRAINT parked_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
+        CONSTRAINT parked_role_may_report CHECK (role IN ('gateway', 'finance'))
+    )
+    """,
+    "CREATE UNIQUE INDEX parked_once ON parked (tenant, operation_id, identity)",
     """
     CREATE TABLE observation (
         tenant text COLLATE "C" NOT NULL,

@@ -190,6 +190,14 @@ ROW_LAWS = {
         "A budget that is closed stays closed.",
     ),
 }
+# name: (table, events, the sentence)
+STATEMENT_LAWS = {
+    "parked_as_it_was": (
+        "parked",
+        "UPDATE OR TRUNCATE",
+        "Parked evidence is filed as it came, or becomes a case: each row on its own.",
+    ),
+}
 
 
 def upgrade() -> None:
@@ -200,6 +208,8 @@ def upgrade() -> None:
         guard(f"{table}_append_only", f"BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT", sentence)
     for table, sentence in NEVER_REMOVED.items():
         guard(f"{table}_never_removed", f"BEFORE DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT", sentence)
+    for name, (table, events, sentence) in STATEMENT_LAWS.items():
+        guard(name, f"BEFORE {events} ON {table} FOR EACH STATEMENT", sentence)
     for name, (table, event, refused, sentence) in ROW_LAWS.items():
         guard(name, f"AFTER {event} ON {table} FOR EACH ROW WHEN ({refused})", sentence)
 

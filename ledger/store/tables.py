@@ -279,11 +279,30 @@ evidence = Table(
     _bytes("fact"),
     _json("body", null=True),
     CheckConstraint(
-        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')",
+        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')",
         name="classification_is_known",
     ),
     CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
 )
+
+parked = Table(
+    "parked",
+    metadata,
+    _key("tenant"),
+    _key("operation_id"),
+    Column("evidence_id", Uuid, primary_key=True),
+    _bytes("identity"),
+    _text("kind"),
+    _text("source"),
+    _text("actor"),
+    _text("role"),
+    _integer("attempt"),
+    _json("report"),
+    _time("parked_at"),
+    CheckConstraint("role IN ('gateway', 'finance')", name="role_may_report"),
+)
+# Two servers that park one report at the same moment park it once.
+Index("parked_once", parked.c.tenant, parked.c.operation_id, parked.c.identity, unique=True)
 
 observation = Table(
     "observation",

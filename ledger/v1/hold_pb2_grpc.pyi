@@ -52,7 +52,9 @@ class HoldServiceStub:
     Release: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     Correct: _grpc.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]
     """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
     the difference. The state stays. Roles: finance.
@@ -72,6 +74,10 @@ class HoldServiceStub:
     """
     ListResolutions: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+    ListHoldEvents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListHoldEventsRequest, _hold_pb2.ListHoldEventsResponse]
+    """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+    Roles: finance, auditor, admin.
+    """
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -99,7 +105,9 @@ class HoldServiceAsyncStub(HoldServiceStub):
     Release: _aio.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]  # type: ignore[assignment]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _aio.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]  # type: ignore[assignment]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     Correct: _aio.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]  # type: ignore[assignment]
     """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
     the difference. The state stays. Roles: finance.
@@ -119,6 +127,10 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """
     ListResolutions: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]  # type: ignore[assignment]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+    ListHoldEvents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListHoldEventsRequest, _hold_pb2.ListHoldEventsResponse]  # type: ignore[assignment]
+    """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+    Roles: finance, auditor, admin.
+    """
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -203,7 +215,9 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _hold_pb2.ResolveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ResolveResponse, _abc.Awaitable[_hold_pb2.ResolveResponse]]:
-        """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+        """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+        hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+        """
 
     @_abc_1.abstractmethod
     def Correct(
@@ -259,6 +273,16 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListResolutionsResponse, _abc.Awaitable[_hold_pb2.ListResolutionsResponse]]:
         """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListHoldEvents(
+        self,
+        request: _hold_pb2.ListHoldEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListHoldEventsResponse, _abc.Awaitable[_hold_pb2.ListHoldEventsResponse]]:
+        """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+        Roles: finance, auditor, admin.
+        """
 
     @_abc_1.abstractmethod
     def ListIncidents(

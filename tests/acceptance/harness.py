@@ -24,6 +24,7 @@ from ledger.domain.model import Role
 from ledger.service import tokens
 from ledger.store.database import Database
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
 from ledger.v1.hold_pb2 import GetHoldRequest, Hold, HoldState
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
@@ -35,12 +36,13 @@ BOUND_SECONDS = 30.0
 
 
 class Stubs(NamedTuple):
-    """The four services, as one caller of one tenant."""
+    """The services, as one caller of one tenant."""
 
     holds: Any
     budgets: Any
     prices: Any
     journal: Any
+    evidence: Any
 
 
 @dataclass
@@ -153,7 +155,11 @@ class LiveLedger:
         )
         self._channels.append(channel)
         return Stubs(
-            HoldServiceStub(channel), BudgetServiceStub(channel), PriceServiceStub(channel), JournalServiceStub(channel)
+            HoldServiceStub(channel),
+            BudgetServiceStub(channel),
+            PriceServiceStub(channel),
+            JournalServiceStub(channel),
+            EvidenceServiceStub(channel),
         )
 
     def let_time_run_out(self, tenant: str, operation_id: str) -> None:

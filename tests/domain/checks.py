@@ -1,12 +1,16 @@
 """The lines of a table that look at the books."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from ledger.domain.cards import GROUP_OF_BUCKET
+from ledger.domain.filing import filing
 from ledger.domain.money import ZERO, plain
 from tests.domain.world import World
+
+PATIENCE = timedelta(hours=24)
 
 # Short names of the buckets; those of groups are among them.
 SHORT = {
@@ -103,6 +107,25 @@ def entries(world: World, line: str, words: list[str], options: dict[str, str]) 
     assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
 
 
+def waits(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`waits op1 2`: how much evidence waits for the hold of an operation"""
+    assert sum(p.operation_id == words[0] for p in world.parked.values()) == int(words[1]), line
+
+
+def worker(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`worker ok RESOLUTION_CONFLICT`: the worker files whatever waits, oldest first; what became of each, in order"""
+    found = []
+    for parked in sorted(world.parked.values(), key=lambda p: p.evidence_id):
+        (outcome,) = world.step(filing(parked, PATIENCE))
+        if outcome.refusal is not None:
+            found.append(outcome.refusal.reason.value)
+        else:
+            found.append(
+                "orphan" if outcome.parked else "ok" if outcome.applied else "again" if outcome.replayed else "waits"
+            )
+    assert found == words, f"{line}\n  found {found}"
+
+
 def tree(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`tree key=org/team/user/key`: the path of each budget"""
     found = {name: "/".join(world.budgets[("t1", name)].path) for name in options}
@@ -119,5 +142,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "incidents": incidents,
     "expense": expense,
     "entries": entries,
+    "waits": waits,
+    "worker": worker,
     "tree": tree,
 }

@@ -71,6 +71,32 @@ def check(world: "World") -> None:
             )
         else:
             assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+    _check_parked(world)
+
+
+def _check_parked(world: "World") -> None:
+    """Nothing that was parked is lost, and nothing else is about a hold that is not there."""
+    kept = {(e.tenant, e.operation_id, e.evidence_id): e for e in world.evidence}
+    filed = {
+        (e.tenant, e.operation_id, e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        for e in world.evidence
+        if e.classification is not Classification.PARKED
+    }
+    orphans = {i.detail.get("evidence_id") for i in world.incidents if i.kind == "ORPHAN_EVIDENCE"}
+    for key, e in kept.items():
+        if e.classification is not Classification.PARKED:
+            assert key[:2] in world.holds, "evidence without a hold is parked"
+            continue
+        again = (*key[:2], e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        fates = (key in world.parked, again in filed, str(e.evidence_id) in orphans)
+        assert any(fates), "parked evidence waits, was filed, or is a case"
+        assert not (fates[0] and fates[2]), "what is a case waits no longer"
+    for key, parked in world.parked.items():
+        assert kept[key].classification is Classification.PARKED
+        assert (kept[key].kind, kept[key].received_at) == (parked.kind, parked.parked_at)
+    for incident in world.incidents:
+        needs_none = incident.kind in {"ORPHAN_EVIDENCE", "WRITE_MISMATCH"}
+        assert needs_none or (incident.tenant, incident.operation_id) in world.holds
 
 
 def _check_tree(world: "World") -> None:

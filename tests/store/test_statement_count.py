@@ -17,10 +17,12 @@ from ledger.domain.attempt_commands import (
     RecordReceipt,
 )
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
+from ledger.store.read import waited
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY
@@ -104,11 +106,9 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    "reserve": (
-        3 + 4,
-        5,
-    ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
-    "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
+    # budgets, books, whether a budget changed, exclusive keys, signs; holds, books, entries, postings, receipts
+    "reserve": (3 + 5, 5),
+    "dispatch": (3 + 2, 2),  # closed budgets, signs; holds, receipts
     "unknown": (3 + 1, 6),  # books; holds, books, entries, postings, receipts, observations
     "settle": (3 + 2, 7),  # books, policies; the five, evidence, resolutions
     "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
@@ -118,10 +118,10 @@ COSTS = {
 COSTS_OF_ATTEMPTS = {
     "heartbeat": (3, 1),  # holds
     "failed": (3, 3),  # holds, receipts, observations
-    "retry": (3 + 1, 2),  # closed books; holds, receipts
+    "retry": (3 + 2, 2),  # closed budgets, signs; holds, receipts
     "receipt": (3 + 2, 3),  # who has it, by record and by evidence; holds, receipts, observations
     "delivery": (3, 2),  # receipts, observations
-    "cancel": (3 + 1, 6),  # as unknown
+    "cancel": (3 + 2, 6),  # as unknown, and signs
 }
 
 
@@ -184,6 +184,24 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, clock; new and changed holds, books,
+    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, signs, clock; new and changed holds, books,
     # entries, postings, receipts, evidence, resolutions
-    assert cost(database, recorder, mixed) == 8 + 8
+    assert cost(database, recorder, mixed) == 9 + 8
+
+
+def test_what_is_parked_is_filed_with_as_many_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    for warm in ("a", "b"):
+        s.apply(database, [s.dispatched(warm)])
+        s.apply(database, [s.settle(warm)])
+    for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
+        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        s.apply(database, [s.reserve(i) for i in ids])
+        with database.read() as connection:
+            ready = waited(connection, timedelta(days=1), 1000).ready
+        assert len(ready) == len(ids)
+        # holds, books, receipts, facts, policies, parked, clock; holds, books, entries, postings, receipts, evidence, resolutions,
+        # unparked
+        assert cost(database, recorder, [filing(parked, timedelta(days=1)) for parked in ready]) == 7 + 8
+        assert s.column(database, "SELECT count(*) FROM parked") == [0]

@@ -18,6 +18,7 @@ from ledger.service.translate.pages import (
     Place,
     amount_key,
     id_key,
+    log_key,
     name_key,
     place,
     revision_key,
@@ -45,10 +46,24 @@ def open_holds(request: hold_pb2.ListOpenHoldsRequest, caller: Caller) -> tuple[
     return place("ListOpenHolds", caller, request.page_size, request.page_token, keys, book_id=book), book
 
 
+def hold_events(request: hold_pb2.ListHoldEventsRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    keys = (time_key, version_key, log_key)
+    return place(
+        "ListHoldEvents", caller, request.page_size, request.page_token, keys, operation_id=operation
+    ), operation
+
+
 def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[Place, str | None]:
     operation = optional_identifier(request.operation_id, "operation_id")
     size, token = request.page_size, request.page_token
     return place("ListIncidents", caller, size, token, (time_key, id_key), operation_id=operation or ""), operation
+
+
+def parked(request: evidence_pb2.ListParkedEvidenceRequest, caller: Caller) -> tuple[Place, str | None]:
+    operation = optional_identifier(request.operation_id, "operation_id")
+    size, token, keys = request.page_size, request.page_token, (name_key, id_key)
+    return place("ListParkedEvidence", caller, size, token, keys, operation_id=operation or ""), operation
 
 
 def resolutions(request: hold_pb2.ListResolutionsRequest, caller: Caller) -> tuple[Place, str]:

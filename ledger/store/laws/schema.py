@@ -11,6 +11,7 @@ TRIGGERS = {
     "entry": ("entry_append_only",),
     "evidence": ("evidence_append_only",),
     "observation": ("observation_append_only",),
+    "parked": ("parked_as_it_was",),
     "receipt": ("receipt_append_only",),
     "refused": ("refused_append_only",),
     "resolution": ("resolution_append_only",),
