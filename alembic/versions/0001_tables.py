@@ -294,6 +294,7 @@ STATEMENTS = (
         currency text COLLATE "C" NOT NULL,
         cost_over_hold numeric(38,18) NOT NULL,
         lines jsonb NOT NULL,
+        passed_ceilings text[] COLLATE "C" NOT NULL,
         evidence_id uuid,
         entry_id uuid,
         actor text COLLATE "C" NOT NULL,
@@ -355,6 +356,22 @@ STATEMENTS = (
         CONSTRAINT price_card_versions_start_at_one CHECK (version >= 1)
     )
     """,
+    """
+    CREATE TABLE outbox (
+        tenant text COLLATE "C" NOT NULL,
+        epoch integer NOT NULL,
+        position bigint NOT NULL,
+        turn bigint NOT NULL,
+        xid bigint NOT NULL,
+        cluster bigint NOT NULL,
+        recorded_at timestamptz NOT NULL,
+        events json NOT NULL,
+        CONSTRAINT outbox_pkey PRIMARY KEY (tenant, epoch, position, turn, xid),
+        CONSTRAINT outbox_position_is_not_before_its_transaction CHECK (position >= xid),
+        CONSTRAINT outbox_epochs_start_at_one CHECK (epoch >= 1)
+    )
+    """,
+    "ALTER TABLE outbox ALTER COLUMN events SET STORAGE EXTERNAL",
 )
 
 

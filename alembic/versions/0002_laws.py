@@ -66,6 +66,7 @@ APPEND_ONLY = {
     "budget_grant": "A grant is never changed or removed.",
     "evidence_policy": "A version of a policy is never changed or removed: put a new one beside it.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
+    "outbox": "An event is never changed or removed: its readers have it.",
 }
 NEVER_REMOVED = {
     "hold": "A hold is never removed.",
@@ -167,6 +168,19 @@ ROW_LAWS = {
         OR NEW.model IS DISTINCT FROM OLD.model
         """,
         "The budget, provider, model and currency of a book never change.",
+    ),
+    # What a reader relies on: nothing of a transaction that may still run stands before what is complete.
+    "outbox_place": (
+        "outbox",
+        "INSERT",
+        "NEW.xid <> pg_current_xact_id()::text::bigint",
+        "Events are recorded under the number of the transaction that they are part of.",
+    ),
+    "outbox_isolation": (
+        "outbox",
+        "INSERT",
+        "current_setting('transaction_isolation') <> 'read committed'",
+        "Events are recorded in READ COMMITTED: their place is read when the locks are there.",
     ),
     "budget_version": (
         "budget",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.cards import PriceCard
@@ -106,6 +106,7 @@ class Decision:
     """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards.
 
     `unparked` are the keys of what waits no longer.
+    `events` says what changed, by tenant (ledger.domain.events).
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -125,3 +126,4 @@ class Decision:
     policies: list[EvidencePolicy] = field(default_factory=list)
     parked: list[Parked] = field(default_factory=list)
     unparked: list[tuple[str, str, UUID]] = field(default_factory=list)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

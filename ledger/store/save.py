@@ -10,6 +10,7 @@ from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import Observation
 from ledger.store import rows
 from ledger.store import tables as t
+from ledger.store.feed import RECORD
 from ledger.store.pipeline import Answer, StaleRow, pipeline
 from ledger.store.statements import append, append_once, change, remove
 
@@ -90,6 +91,8 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         unparked = p.send(GONE_PARKED, d.unparked)
         p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
         p.send(NEW_POLICIES, [rows.policy_row(policy, loaded.now) for policy in d.policies])
+        # The last: its place in the feed is read when nothing is waited for any more.
+        p.send(RECORD, [(tenant, loaded.now, d.events[tenant]) for tenant in sorted(d.events)])
     _all_written("budget", budgets_written, len(changed_budgets))
     _all_written("book", books_written, len(changed_books))
     _all_written("hold", holds_written, len(changed_holds))

@@ -22,7 +22,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy.dialects.postgresql import JSON, TIMESTAMP
 
 from ledger.store.columns import document as _json
 from ledger.store.columns import identity as _uuid
@@ -352,6 +352,7 @@ resolution = Table(
     _text("currency"),
     _money("cost_over_hold"),
     _json("lines"),
+    _texts("passed_ceilings"),
     _uuid("evidence_id", null=True),
     _uuid("entry_id", null=True),
     _text("actor"),
@@ -410,4 +411,21 @@ price_card = Table(
     _json("document"),
     _time("created_at"),
     CheckConstraint("version >= 1", name="versions_start_at_one"),
+)
+
+# One row per batch and tenant. Where it stands in the feed is said by the last four columns of its key: see ledger.store.feed.
+outbox = Table(
+    "outbox",
+    metadata,
+    _key("tenant"),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("turn", BigInteger, primary_key=True, autoincrement=False),
+    Column("xid", BigInteger, primary_key=True, autoincrement=False),
+    Column("cluster", BigInteger, nullable=False),
+    _time("recorded_at"),
+    # Not taken apart when it is written, and out of line as it is: as compressed jsonb it costs five times as much.
+    Column("events", JSON(none_as_null=True), nullable=False),
+    CheckConstraint("position >= xid", name="position_is_not_before_its_transaction"),
+    CheckConstraint("epoch >= 1", name="epochs_start_at_one"),
 )

@@ -330,6 +330,16 @@ DAMAGE = [
     ),
     ("6.1", "PutEvidencePolicy names psp#1", "DELETE FROM evidence_policy"),
     (
+        "7.7",
+        "revision 1 of operation tokens of acme passed no ceiling, and says ('input_tokens',)",
+        "UPDATE resolution SET passed_ceilings = '{input_tokens}' WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.7",
+        "operation tokens of acme has a line of no known bucket",
+        "UPDATE resolution SET lines = jsonb_set(lines, '{0,bucket}', '\"x\"') WHERE operation_id = 'tokens'",
+    ),
+    (
         "7.6",
         "version 1 of the policy about psp of acme has another digest",
         "UPDATE evidence_policy SET document = jsonb_set(document, '{rules,0,standing}', '\"ESTIMATE\"')",
@@ -518,6 +528,32 @@ DAMAGE = [
         " WHERE operation_id = 'recounted' AND body->'buckets'->>'output_tokens' = '500'",
     ),
     ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
+    ("8.1", "has 0 versions", "DELETE FROM outbox"),
+    ("8.1", "out of order", "UPDATE outbox SET turn = -turn, position = 1000000000 - position, xid = 1"),
+    ("8.1", "which has no hold", "DELETE FROM hold"),
+    (
+        "8.1",
+        "its feed leads to",
+        """UPDATE outbox SET events = replace(events::text, '"to":"SETTLED"', '"to":"RELEASED"')::json""",
+    ),
+    ("8.2", "is told 0 times", "DELETE FROM outbox"),
+    (
+        "8.2",
+        "is told 2 times",
+        "INSERT INTO outbox SELECT tenant, 9, position, turn, xid, 7, recorded_at, events FROM outbox",
+    ),
+    ("8.2", "which is not there", "DELETE FROM entry"),
+    ("8.4", "grant", "DELETE FROM budget_grant"),
+    ("8.4", "is told 0 times", "DELETE FROM outbox"),
+    ("8.4", "incident", "DELETE FROM incident"),
+    ("8.4", "price card", "DELETE FROM price_card"),
+    ("8.3", "which is not there", "DELETE FROM budget"),
+    ("8.3", "has 0 versions", "DELETE FROM outbox"),
+    (
+        "8.3",
+        "out of order",
+        """UPDATE outbox SET events = regexp_replace(events::text, '("type":"BUDGET".*?"version":)1', '\\1 7')::json""",
+    ),
 ]
 
 

@@ -36,6 +36,9 @@ UNITS = {
     "young_read_median_ms": "ms: GetBudget, before the past",
     "grown_read_median_ms": "ms: GetBudget, after it",
     "read_grown_over_young": "",
+    "resolves_as_sent_per_s": "Resolves/s: the provider's usage object, read by the ledger",
+    "resolves_in_buckets_per_s": "Resolves/s: the same usage in buckets",
+    "as_sent_over_buckets": "",
 }
 
 
@@ -71,6 +74,9 @@ Method
   Levels: the batch load on a budget alone, and on one that has three above it; both post EXPENSE and PAYABLE.
   Past (only when asked for): the batch load and GetBudget, before and after {plan.past:,} settled holds of one level were made
   by the engine in the same database.
+  Evidence: one caller, one budget; {plan.count} batches of {plan.size} Resolve after {plan.warmup_count} others, of holds that
+  were dispatched before the clock started: once on the usage object of a chat completion as the provider sent it, and once on
+  the same usage in buckets, on the same server process, a few batches in turn; who goes first takes turns.
   Memory is the peak of the server process (VmHWM). Mismatches are violations of any law, recomputed from the rows of every
   database that a server wrote to. Figures are medians of the trials with their range; a ratio is taken within each trial."""
 

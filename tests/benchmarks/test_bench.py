@@ -7,8 +7,10 @@ import psycopg
 import pytest
 
 from ledger.audit.check import check
+from ledger.domain.cards import STANDARD_TIER
 from ledger.store.database import Database
-from tests.benchmarks import raw_sql, report, setting
+from ledger.usage import normalize
+from tests.benchmarks import raw_sql, report, setting, workload
 from tests.benchmarks.__main__ import run
 from tests.benchmarks.figures import RATIOS, Figure, Notes, document
 from tests.benchmarks.load import Job
@@ -36,6 +38,7 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
         "coalesced_over_alone",
         "guarded_over_raw",
         "four_levels_over_one",
+        "as_sent_over_buckets",
     } <= found.keys()
     assert all(low <= high for low, high in found["ranges"].values())
     measured = document(done.notes).keys()
@@ -107,6 +110,13 @@ def _violations(url: str) -> dict[str, int]:
         return {result.law: result.violations for result in check(database)}
     finally:
         database.close()
+
+
+def test_usage_as_it_was_sent_is_the_usage_in_buckets() -> None:
+    for number in range(200):
+        seen = normalize(workload.FLAVOR, workload.document(number))
+        used = {bucket: quantity for bucket, quantity in workload.usage(number).items() if quantity}
+        assert (dict(seen.buckets), seen.model, seen.service_tier) == (used, workload.MODEL, STANDARD_TIER)
 
 
 def test_a_figure_is_the_median_with_its_range() -> None:

@@ -33,8 +33,9 @@ class Plan:
     past: int = 1_000_000
 
 
+ROUNDS = 10
 # What can be measured on its own.
-PARTS = ("servers", "client", "levels")
+PARTS = ("servers", "client", "levels", "evidence")
 # Takes a quarter of an hour by itself, so it is done only when it is asked for.
 PAST = "past"
 FULL = Plan()
@@ -61,6 +62,8 @@ class Trials:
                 self._client(number)
             if "levels" in parts:
                 self._levels(number)
+            if "evidence" in parts:
+                self._evidence(number)
         if PAST in parts:
             self._past()
         return self.notes
@@ -155,6 +158,27 @@ class Trials:
                 if when == "young":
                     grow(url, GATEWAY, plan.past, plan.spread)
             self._check(url)
+
+    def _evidence(self, number: int) -> None:
+        names = {"resolve": "resolves_in_buckets_per_s", "resolve as sent": "resolves_as_sent_per_s"}
+        kinds = list(names)[:: 1 if number % 2 == 0 else -1]
+        # A few batches of each in turn, so that whatever else the machine does slows both.
+        rounds = [(kind, turn) for turn in range(min(ROUNDS, self._plan.count)) for kind in kinds]
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                jobs = [
+                    replace(
+                        self._job(kind, f"{kind.replace(' ', '-')}-{turn}", running),
+                        count=max(1, self._plan.count // ROUNDS),
+                        warmup_count=0 if turn else self._plan.warmup_count,
+                    )
+                    for kind, turn in rounds
+                ]
+                loads = call(jobs)
+            self._check(url)
+        for kind, name in names.items():
+            mine = [load for (of, _), load in zip(rounds, loads, strict=True) if of == kind]
+            self.notes.note(name, sum(load.done for load in mine) / sum(load.seconds for load in mine))
 
     @contextmanager
     def _serving(self, url: str, count: int) -> Iterator[list[Server]]:

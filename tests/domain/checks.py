@@ -107,6 +107,27 @@ def entries(world: World, line: str, words: list[str], options: dict[str, str]) 
     assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
 
 
+def told(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`told HOLD,op1,RESERVED,SETTLED BUDGET,org`: the events of the last batch, and fields of the last of them"""
+    found = [",".join(str(event[name]) for name in NAMED[event["type"]] if name in event) for _, event in world.told]
+    assert found == ([] if words == ["none"] else words), f"{line}\n  found {found}"
+    last = world.told[-1][1] if world.told else {}
+    assert options == {name: str(last.get(name)) for name in options}, f"{line}\n  found {last}"
+
+
+# The fields by which the tables name an event.
+NAMED = {
+    "HOLD": ("type", "operation_id", "from", "to"),
+    "BUDGET": ("type", "budget_id"),
+    "GRANT": ("type", "budget_id", "reference"),
+    "PRICE_CARD": ("type", "card_id", "version"),
+    "INCIDENT": ("type", "operation_id", "kind"),
+    "ENTRY": ("type", "kind"),
+    "POLICY": ("type", "provider", "version"),
+    "OBSERVATION": ("type", "operation_id", "axis", "value"),
+}
+
+
 def waits(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`waits op1 2`: how much evidence waits for the hold of an operation"""
     assert sum(p.operation_id == words[0] for p in world.parked.values()) == int(words[1]), line
@@ -142,6 +163,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "incidents": incidents,
     "expense": expense,
     "entries": entries,
+    "told": told,
     "waits": waits,
     "worker": worker,
     "tree": tree,

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.evidence import fact_of, passed_ceilings, priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold, Resolution
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
@@ -108,6 +108,31 @@ def _check_tree(world: "World") -> None:
             assert above.path == budget.path[:depth], "a path is its parent's and itself"
             assert above.currency == budget.currency
 
+    _check_feed(world)
+
+
+def _check_feed(world: "World") -> None:
+    """Every state that a hold was in is an event, each entry is named once, and what an event names is there."""
+    states: dict[tuple[str, str], list[str | None]] = defaultdict(lambda: [None])
+    budgets: dict[tuple[str, str], list[int]] = defaultdict(list)
+    named: list[str] = []
+    for tenant, event in world.events:
+        named += [event["entry_id"]] if "entry_id" in event else [entry["id"] for entry in event.get("entries", ())]
+        match event["type"]:
+            case "HOLD":
+                chain = states[(tenant, event["operation_id"])]
+                assert (event["version"], event.get("from")) == (len(chain), chain[-1])
+                chain.append(event["to"])
+            case "BUDGET":
+                budgets[(tenant, event["budget_id"])].append(event["version"])
+            case "INCIDENT":
+                assert UUID(event["incident_id"]) in {i.incident_id for i in world.incidents}
+    assert {key: (len(chain) - 1, chain[-1]) for key, chain in states.items()} == {
+        key: (hold.version, hold.state) for key, hold in world.holds.items()
+    }
+    assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
+    assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
+
 
 def _check_hold(world: "World", hold: Hold) -> None:
     chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
@@ -147,6 +172,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
 def _check_resolution(world: "World", hold: Hold, resolution: Resolution, before: Resolution | None) -> None:
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
+    assert resolution.passed_ceilings == passed_ceilings(hold.quote, resolution.lines)
     body = (accepted[0].body if accepted else None) or {}
     attempt = accepted[0].attempt if accepted else 0
     tier = priced_tier(hold.quote, body.get("tier", "")) if accepted else ""

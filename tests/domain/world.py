@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
 
+from pydantic_core import from_json, to_json
+
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
@@ -106,6 +108,8 @@ class World:
         self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
         self.parked: dict[tuple[str, str, UUID], Parked] = {}
         self._permitted: dict[tuple[str, str, int], bytes] = {}
 
@@ -251,6 +255,10 @@ class World:
         self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
+        # As jsonb has them; `told` are those of the last batch.
+        told = {tenant: from_json(to_json(events)) for tenant, events in decision.events.items()}
+        self.told = [(tenant, event) for tenant, events in told.items() for event in events]
+        self.events += self.told
         for key, budget in decision.budgets.items():
             assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
             self.budgets[key] = stored(budget)

@@ -33,6 +33,7 @@ TRIGGERS = {
     ),
     "book": ("book_identity", "book_never_removed", "book_version"),
     "budget": ("budget_closed", "budget_identity", "budget_never_removed", "budget_version"),
+    "outbox": ("outbox_append_only", "outbox_isolation", "outbox_place"),
 }
 _triggers = [(table, name) for table, names in TRIGGERS.items() for name in names]
 _constraints = [
