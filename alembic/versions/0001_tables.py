@@ -33,7 +33,10 @@ STATEMENTS = (
         CONSTRAINT budget_caps_are_not_negative CHECK (max_hold >= 0 AND max_open_holds >= 0)
     )
     """,
-    "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
+    """
+    CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)
+        WHERE cardinality(path) > 1
+    """,
     """
     CREATE TABLE book (
         tenant text COLLATE "C" NOT NULL,

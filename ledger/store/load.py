@@ -80,7 +80,7 @@ LOCK_TREES = statement(
     "SELECT pg_advisory_xact_lock(tree) FROM unnest($1::bigint[]) AS trees (tree)", ["tree"], [Integers]
 )
 BUDGET_CHAINS = chains(t.budget, _budget_key, _budget.path)
-SUBTREES = subtrees(t.budget, _budget_key, t.parent_id)
+SUBTREES = subtrees(t.budget, _budget_key, t.parent_id, t.has_parent)
 CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
 OPEN_BOOKS = open_missing(t.book)
 LOCK_BOOKS = look_up(columns_of(t.book).with_for_update(key_share=True), (_book.tenant, _book.book_id))
