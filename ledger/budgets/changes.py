@@ -16,13 +16,22 @@ from ledger.v1 import budget_pb2, money_pb2
 
 Call: TypeAlias = Callable[[Client, str], Awaitable[Any]]
 NONE = "none"
+CAPS = ("credit_line", "max_hold", "max_open_holds")
+PERIODS = {
+    "day": budget_pb2.PERIOD_KIND_DAY,
+    "week": budget_pb2.PERIOD_KIND_WEEK,
+    "month": budget_pb2.PERIOD_KIND_MONTH,
+}
+ROLLOVERS = {NONE: budget_pb2.ROLLOVER_KIND_NONE, "all": budget_pb2.ROLLOVER_KIND_ALL}
 CREATE_EPILOG = f"""
 A budget has one currency, that of its parent. Without --limit it is unlimited;
---limit 0 is nothing. Role of the caller: admin.
+--limit 0 is nothing. With --every the limit begins anew each day, week or month
+of --zone; --rollover says what is carried over. Role of the caller: admin.
 {WHERE}{ONCE}
 examples:
   spend-ledger budget create acme USD --limit 10000 --name 'Acme Inc'
   spend-ledger budget create team USD --under acme --limit 500 --max-hold 20
+  spend-ledger budget create lab USD --limit 90 --every month --rollover 10
 """
 GRANT_EPILOG = f"""
 Adds money to a budget, beside its limit; a deficit is repaid first. The same
@@ -32,11 +41,13 @@ examples:
   spend-ledger budget grant team 250 USD --reference invoice-4711
 """
 LIMIT_EPILOG = f"""
-Caps concern the holds that are reserved from now on. What is not named stays as
-it is; none takes a cap away. Role: admin.
+What is not named stays as it is; none takes a limit or a cap away. A limit
+holds at once: raised, it adds to the period that it is now; lowered, it takes
+from it, down to a deficit. No hold is touched. Roles: finance, admin.
 {WHERE}{ONCE}
 examples:
-  spend-ledger budget limit team --max-hold 20 --max-open-holds 50
+  spend-ledger budget limit team 750
+  spend-ledger budget limit team none --max-hold 20 --max-open-holds 50
   spend-ledger budget limit team --max-hold none
 """
 MOVE_EPILOG = f"""
@@ -63,6 +74,9 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="", help="for people")
     parser.add_argument("--limit", metavar="AMOUNT", help="how much it may spend (unlimited)")
     _add_caps(parser)
+    parser.add_argument("--every", choices=tuple(PERIODS), help="when the limit begins anew (never)")
+    parser.add_argument("--zone", default="", help="whose clocks, such as Europe/Berlin (UTC)")
+    parser.add_argument("--rollover", metavar="none|all|AMOUNT", help="what is carried over, at most (none)")
     _finish(parser)
 
 
@@ -75,8 +89,12 @@ def create(arguments: argparse.Namespace) -> int:
             currency=arguments.currency,
             display_name=arguments.name,
             limit=arguments.limit,
-            **{field: value for field, value in _caps(arguments).items() if value is not None},
+            **{field: value for field, value in _named(arguments, *CAPS).items() if value is not None},
         )
+        if arguments.every:
+            request.period.CopyFrom(budget_pb2.Period(kind=PERIODS[arguments.every], zone=arguments.zone))
+        if arguments.rollover:
+            request.rollover.CopyFrom(_rollover(arguments.rollover))
         return client.budgets.CreateBudget(request)
 
     return _change(arguments, call, "stands")
@@ -103,14 +121,15 @@ def grant(arguments: argparse.Namespace) -> int:
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("budget", metavar="BUDGET")
+    parser.add_argument("limit", nargs="?", metavar="AMOUNT", help="how much it may spend; none is unlimited")
     _add_caps(parser)
     _finish(parser)
 
 
 def limit(arguments: argparse.Namespace) -> int:
-    caps = _caps(arguments)
+    caps = _named(arguments, "limit", *CAPS)
     if not caps:
-        raise CannotReach("Say what is to be changed: --max-hold or --max-open-holds.")
+        raise CannotReach("Say what is to be changed: an amount, --credit-line, --max-hold or --max-open-holds.")
 
     def call(client: Client, key: str) -> Awaitable[Any]:
         request = budget_pb2.UpdateBudgetRequest(
@@ -162,6 +181,7 @@ def _finish(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_caps(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--credit-line", metavar="AMOUNT", help="how far below zero it may go")
     parser.add_argument("--max-hold", metavar="AMOUNT", help="the most that one hold may set aside")
     parser.add_argument("--max-open-holds", type=_count, metavar="N", help="how many holds may be open at a time")
 
@@ -174,10 +194,19 @@ def _count(text: str) -> int | str:
     return int(text)
 
 
-def _caps(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The caps that were named; None for one that is taken away."""
-    named = {"max_hold": arguments.max_hold, "max_open_holds": arguments.max_open_holds}
-    return {field: None if value == NONE else value for field, value in named.items() if value is not None}
+def _named(arguments: argparse.Namespace, *fields: str) -> dict[str, Any]:
+    """The fields that were named; None for one that is taken away."""
+    given = {field: getattr(arguments, field) for field in fields}
+    return {field: None if value == NONE else value for field, value in given.items() if value is not None}
+
+
+def _rollover(text: str) -> budget_pb2.Rollover:
+    kind = ROLLOVERS.get(text)
+    return (
+        budget_pb2.Rollover(kind=budget_pb2.ROLLOVER_KIND_CAP, cap=text)
+        if kind is None
+        else budget_pb2.Rollover(kind=kind)
+    )
 
 
 def _change(arguments: argparse.Namespace, call: Call, done: str) -> int:

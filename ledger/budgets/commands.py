@@ -21,7 +21,9 @@ COMMANDS: Mapping[str, Command] = {
     "show": Command(show.DESCRIPTION, show.EPILOG, show.add_arguments, show.run),
     "create": Command("Make a budget.", changes.CREATE_EPILOG, changes.add_create, changes.create),
     "grant": Command("Add money to a budget.", changes.GRANT_EPILOG, changes.add_grant, changes.grant),
-    "limit": Command("Change the caps of a budget.", changes.LIMIT_EPILOG, changes.add_limit, changes.limit),
+    "limit": Command(
+        "Change the limit and the caps of a budget.", changes.LIMIT_EPILOG, changes.add_limit, changes.limit
+    ),
     "move": Command("Put a budget under another.", changes.MOVE_EPILOG, changes.add_move, changes.move),
     "close": Command("Close a budget for good.", changes.CLOSE_EPILOG, changes.add_close, changes.close),
 }

@@ -57,10 +57,13 @@ def _lines(budget: budget_pb2.Budget, holds: Sequence[hold_pb2.Hold], screen: Sc
         ("since", budget.create_time.ToJsonString()),
         ("closed", budget.close_time.ToJsonString() if budget.HasField("close_time") else ""),
         ("limit", limit),
+        ("credit line", "" if budget.credit_line in ("", "0") else number(budget.credit_line, about)),
+        ("period", _period(budget)),
         ("largest hold", number(budget.max_hold, about) if budget.HasField("max_hold") else "no cap"),
         ("open holds", f"{balances.open_holds} of {_cap(budget)}"),
     ]
-    amounts = [[Text(name), Text(number(getattr(balances, name), about))] for name in ("authority", *PARTS, "deficit")]
+    names = ("authority", *PARTS, "deficit", *(() if balances.carried in ("", "0") else ("carried",)))
+    amounts = [[Text(name), Text(number(getattr(balances, name), about))] for name in names]
     return [
         Text.assemble((budget.budget_id, "bold"), f"  {budget.currency}  ", marks(budget, about)),
         *table([[Text(name, "dim"), Text(value)] for name, value in facts if value], frozenset()),
@@ -71,6 +74,15 @@ def _lines(budget: budget_pb2.Budget, holds: Sequence[hold_pb2.Hold], screen: Sc
         Text(f"as of {balances.as_of.ToJsonString()}, book {balances.book_id}"),
         *_behind(holds, balances.open_holds, about),
     ]
+
+
+def _period(budget: budget_pb2.Budget) -> str:
+    """The period that the balances are of."""
+    if not budget.HasField("period_end_time"):
+        return "one without an end"
+    kind = budget_pb2.PeriodKind.Name(budget.period.kind).removeprefix("PERIOD_KIND_").lower()
+    zone = f" of {budget.period.zone}" if budget.period.zone else ""
+    return f"{budget.period_start_time.ToJsonString()} to {budget.period_end_time.ToJsonString()}, each {kind}{zone}"
 
 
 def _cap(budget: budget_pb2.Budget) -> str:

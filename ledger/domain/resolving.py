@@ -33,6 +33,7 @@ from ledger.domain.model import (
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.observations import observe
+from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -106,7 +107,8 @@ def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[str, ...]:
     """Why `more` cannot be taken from the path and `expense` not be booked: a balance would outgrow NUMERIC(38,18)."""
-    full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
+    books = [work.journal.book(hold.tenant, book_id) for book_id in hold.books]
+    full = [book.book.book_id for book in (*books, *books_beyond(work, hold)) if not book.can_hold(more)]
     if expense and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_expense(expense):
         full.append("of expenses")
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
@@ -227,6 +229,7 @@ def _settle(
         operation_id=hold.operation_id,
         effective_at=command.evidence.observed_at,
     )
+    carry_on(work, hold, hold.amount - cost, actor)
     work.journal.count(hold, -1)
     work.decision.resolutions.append(
         Resolution(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -160,6 +161,25 @@ async def test_one_budget_with_the_holds_behind_it(
         assert "NOT_FOUND" in (await typed.run("show", "nobody", status=2))[1]
 
 
+async def test_a_budget_with_periods(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shell(database_url, tmp_path, capsys, monkeypatch) as typed:
+        made = await typed.json(
+            "create", "team", "USD", "--limit", "20", "--every", "month", "--zone", "Europe/Berlin", "--rollover", "5"
+        )
+        assert made["budget"]["period"]["kind"] == "PERIOD_KIND_MONTH"
+        assert made["budget"]["rollover"] == {"kind": "ROLLOVER_KIND_CAP", "cap": "5"}
+        await spend(typed.ledger)
+        out, _ = await typed.run("show", "team")
+        assert re.search(r"period +20\d\d-\d\d-\d\dT\S+ to 20\d\d-\d\d-\d\dT\S+, each month of Europe/Berlin\n", out)
+        assert "The open holds:" in out, "those of the period"
+        whole = await typed.json("create", "lab", "USD", "--limit", "1", "--every", "day", "--rollover", "all")
+        assert whole["budget"]["rollover"]["kind"] == "ROLLOVER_KIND_ALL"
+        await typed.run("create", "key", "USD", "--limit", "1")
+        assert "one without an end" in (await typed.run("show", "key"))[0]
+
+
 async def test_a_deficit_and_an_end_are_seen(
     database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,10 +215,18 @@ async def test_changes_are_made_once_per_key(
         freed = await typed.json("limit", "team", "--max-hold", "none")
         assert "max_hold" not in freed["budget"]
         assert freed["budget"]["max_open_holds"] == 4
+        raised = await typed.json("limit", "team", "15", "--credit-line", "3")
+        assert (raised["budget"]["limit"], raised["budget"]["credit_line"]) == ("15", "3")
+        assert raised["budget"]["balances"]["authority"] == "17.5", "and the grant of 2.5"
+        assert (await typed.run("limit", "team", "none", "--credit-line", "none"))[0] == (
+            "team is changed. available: no limit USD\n"
+        )
+        assert "limit" not in (await typed.json("show", "team"))["budget"]
+        assert (await typed.run("limit", "team", "10"))[0] == "team is changed. available: 12.5 USD\n"
         assert "Say what is to be changed" in (await typed.run("limit", "team", status=2))[1]
         assert (await typed.run("close", "team"))[0] == "team is closed. available: 12.5 USD\n"
         _, err = await typed.run("grant", "team", "1", "USD", "--reference", "po-2", status=2)
-        assert "FAILED_PRECONDITION: Budget 'team' is closed." in err
+        assert "FAILED_PRECONDITION: Budget 'team' is closed for good: name another." in err
         assert err.startswith("idempotency key: cli-"), "it is known before the answer is"
 
 
