@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import NamedTuple
 from uuid import UUID
 
@@ -30,8 +30,9 @@ class StaleRows(Exception):
 class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.
 
-    `holds` and `books` are locked; `closed_books` are books read without a lock (for a dispatch, which posts nothing) that are
-    closed. `budgets` holds every budget of every named chain, keyed (tenant, budget_id). `cards` is keyed by
+    `holds` and `books` are locked. `budgets` holds every budget of every named chain, keyed (tenant, budget_id), read before the
+    locks; so is `newest`, which names the book of the period that is open, by the same key, also of every budget whose period a
+    hold outlives. `zones` are the clocks of the time zones that budgets and commands name. `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `stripe` chooses the stripe of the financial book.
     """
@@ -41,8 +42,9 @@ class Loaded:
     stripe: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
-    closed_books: frozenset[tuple[str, str]] = frozenset()
     budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
+    newest: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    zones: Mapping[str, tzinfo] = field(default_factory=dict)
     cards: Mapping[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds and books are given as they are afterwards."""
+    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are as they are afterwards."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
@@ -78,6 +80,6 @@ class Decision:
     evidence: list[Evidence] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
-    budgets: list[Budget] = field(default_factory=list)
+    budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
-from ledger.domain.journal import AUTHORITY, AVAILABLE, give
-from ledger.domain.model import Book, Budget, EntryKind, Grant
-from ledger.domain.money import ZERO, plain
+from ledger.domain.journal import authorize
+from ledger.domain.model import Budget, EntryKind, Grant
+from ledger.domain.money import plain
+from ledger.domain.opening import current_book, first_book, newest_book, standing
 from ledger.domain.refusals import Reason
 from ledger.domain.work import Work, refuse
 
@@ -34,24 +35,45 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
         if len(parent.path) >= MAX_DEPTH:
             return refuse(Reason.INVALID_FIELD, f"A tree has at most {MAX_DEPTH} levels.", field="parent_id")
         path = parent.path
+    if command.limit is None and command.credit_line:
+        return no_credit_without_limit()
     # From here it succeeds.
-    limit = command.limit
     budget = Budget(
-        tenant, command.budget_id, (*path, command.budget_id), command.currency, command.display_name, limit, work.now
+        tenant=tenant,
+        budget_id=command.budget_id,
+        path=(*path, command.budget_id),
+        currency=command.currency,
+        display_name=command.display_name,
+        limit=command.limit,
+        created_at=work.now,
+        credit_line=command.credit_line,
+        schedule=command.schedule,
+        rollover=command.rollover,
     )
-    work.budgets[(tenant, budget.budget_id)] = budget
-    work.decision.budgets.append(budget)
-    floor = None if limit is None else ZERO
-    book = work.journal.open(Book(tenant, budget.book_id, budget.budget_id, budget.currency, floor))
-    if limit is not None:
+    work.put(budget)
+    book = work.journal.open(first_book(work, budget))
+    work.newest[(tenant, budget.budget_id)] = book.book.book_id
+    if budget.limit is not None:
         work.journal.post(
             EntryKind.OPEN,
-            [(book, AUTHORITY, limit), (book, AVAILABLE, -limit)],
+            authorize(book, budget.limit),
             tenant=tenant,
             currency=budget.currency,
             actor=command.caller.actor,
         )
     return Outcome(budget=budget, book=book.closed(), as_of=work.now)
+
+
+def no_credit_without_limit() -> Outcome:
+    return refuse(
+        Reason.INVALID_FIELD, "Only a budget with a limit has a credit line: set it to 0.", field="credit_line"
+    )
+
+
+def shown(work: Work, budget: Budget) -> Outcome:
+    """The budget as it is, or would be if the period that it is now were opened."""
+    book = standing(budget, newest_book(work, budget).closed(), work.now, work.clocks(budget.schedule))
+    return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
 
 
 def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
@@ -60,6 +82,9 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
         "currency": (budget.currency, command.currency),
         "display_name": (budget.display_name, command.display_name),
         "limit": (budget.limit, command.limit),
+        "credit_line": (budget.credit_line, command.credit_line),
+        "period": (budget.schedule, command.schedule),
+        "rollover": (budget.rollover, command.rollover),
     }
     different = next((name for name, (before, now) in asked.items() if before != now), None)
     if different is not None:
@@ -69,13 +94,7 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
             budget_id=budget.budget_id,
             field=different,
         )
-    return Outcome(
-        budget=budget,
-        book=work.journal.book(budget.tenant, budget.book_id).closed(),
-        as_of=work.now,
-        replayed=True,
-        applied=False,
-    )
+    return shown(work, budget)
 
 
 def grant_budget(work: Work, command: GrantBudget) -> Outcome:
@@ -91,7 +110,6 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
             budget_currency=budget.currency,
             currency=command.currency,
         )
-    book = work.journal.book(tenant, budget.book_id)
     key = (tenant, command.budget_id, command.reference)
     before = work.grants.get(key)
     if before is not None:
@@ -102,15 +120,14 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
                 field="amount",
                 reference=command.reference,
             )
-        return Outcome(budget=budget, book=book.closed(), as_of=work.now, replayed=True, applied=False)
-    if book.book.closed:
-        return refuse(Reason.BUDGET_CLOSED, f"Budget {command.budget_id!r} is closed.", budget_id=command.budget_id)
+        return shown(work, budget)
+    book = current_book(work, budget, command.caller.actor)
     if not book.can_hold(command.amount):
         return refuse(Reason.INVALID_FIELD, "The budget would be above what the ledger can hold.", field="amount")
     # From here it succeeds.
     entry_id = work.journal.post(
         EntryKind.GRANT,
-        [(book, AUTHORITY, command.amount), *give(book, command.amount)],
+        authorize(book, command.amount),
         tenant=tenant,
         currency=budget.currency,
         actor=command.caller.actor,

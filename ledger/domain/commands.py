@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 from ledger.domain.canonical import digest
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Caller
-from ledger.domain.money import plain
+from ledger.domain.money import ZERO, plain
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
 
@@ -303,7 +304,7 @@ class Resolve(_OnHold):
 
 @dataclass(frozen=True, slots=True)
 class CreateBudget(_Keyed):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing."""
+    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; it is per period."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
@@ -312,6 +313,9 @@ class CreateBudget(_Keyed):
     currency: str
     display_name: str
     limit: Decimal | None
+    credit_line: Decimal = ZERO
+    schedule: Schedule = NO_PERIODS
+    rollover: Rollover = NO_ROLLOVER
 
     def content(self) -> dict[str, Any]:
         return {
@@ -320,7 +324,49 @@ class CreateBudget(_Keyed):
             "currency": self.currency,
             "name": self.display_name,
             "limit": None if self.limit is None else plain(self.limit),
+            "credit": plain(self.credit_line),
+            "schedule": self.schedule.content(),
+            "rollover": self.rollover.content(),
         }
+
+    @property
+    def resource(self) -> str:
+        return self.budget_id
+
+
+@dataclass(frozen=True, slots=True)
+class NewLimit:
+    """A limit to be set; None is unlimited. A class of its own, because None is also what is left as it was."""
+
+    limit: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBudget(_Keyed):
+    """Change settings of a budget. What is None stays as it is."""
+
+    NAME: ClassVar[str] = "UpdateBudget"
+
+    budget_id: str
+    limit: NewLimit | None = None
+    credit_line: Decimal | None = None
+    display_name: str | None = None
+    schedule: Schedule | None = None
+    rollover: Rollover | None = None
+
+    def content(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"budget": self.budget_id}
+        if self.limit is not None:
+            content["limit"] = None if self.limit.limit is None else plain(self.limit.limit)
+        if self.credit_line is not None:
+            content["credit"] = plain(self.credit_line)
+        if self.display_name is not None:
+            content["name"] = self.display_name
+        if self.schedule is not None:
+            content["schedule"] = self.schedule.content()
+        if self.rollover is not None:
+            content["rollover"] = self.rollover.content()
+        return content
 
     @property
     def resource(self) -> str:
@@ -368,4 +414,5 @@ class PutPriceCard(_Keyed):
 
 
 HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
-Command: TypeAlias = HoldCommand | CreateBudget | GrantBudget | PutPriceCard
+BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget
+Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard

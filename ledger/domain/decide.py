@@ -11,7 +11,7 @@ from decimal import localcontext
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
-from ledger.domain.budgets import create_budget, grant_budget, put_price_card
+from ledger.domain.budgets import create_budget, grant_budget, put_price_card, shown
 from ledger.domain.commands import (
     FINGERPRINT_VERSION,
     FINGERPRINTS,
@@ -25,8 +25,10 @@ from ledger.domain.commands import (
     Release,
     Reserve,
     Resolve,
+    UpdateBudget,
 )
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.limits import update_budget
 from ledger.domain.model import Receipt
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
@@ -44,6 +46,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Lapse: lapse,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
+    UpdateBudget: update_budget,
     PutPriceCard: put_price_card,
 }
 
@@ -55,7 +58,8 @@ _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
     """Decides a batch in which each hold and each idempotency key is named at most once.
 
-    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded.
+    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, or a budget or its newest
+    book was read before a change that the locks have waited for.
     """
     work = Work(loaded)
     outcomes = work.decision.outcomes
@@ -123,12 +127,11 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if isinstance(command, PutPriceCard):
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = work.loaded.budgets.get((command.caller.tenant, command.budget_id))
+    if isinstance(command, (CreateBudget, GrantBudget, UpdateBudget)):
+        budget = work.budgets.get((command.caller.tenant, command.budget_id))
         if budget is None:
             raise StaleRows(command.budget_id)
-        book = work.journal.book(budget.tenant, budget.book_id).closed()
-        return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
+        return shown(work, budget)
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         raise StaleRows(command.operation_id)

@@ -11,6 +11,7 @@ from ledger.domain.journal import AVAILABLE, DEFICIT, HELD, SPENT, UNKNOWN, Move
 from ledger.domain.model import EntryKind, Hold, Resolution
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import path_of
+from ledger.domain.opening import carry_on, current_book
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.states import HoldState, ResolutionKind
@@ -43,7 +44,7 @@ def reserve(work: Work, command: Reserve) -> Outcome:
     if isinstance(quoted, Refusal):
         return Outcome(refusal=quoted, applied=False)
     levels = path_of(tenant, command.budget_ids, work.budgets)
-    books = [work.journal.book(tenant, work.budgets[(tenant, level)].book_id) for level in levels]
+    books = [current_book(work, work.budgets[(tenant, level)], command.caller.actor) for level in levels]
     for book in books:
         refusal = _cannot_take(book, quoted)
         if refusal is not None:
@@ -94,8 +95,6 @@ def _cannot_take(book: OpenBook, quoted: Quote) -> Outcome | None:
             currency=quoted.currency,
             budget_currency=book.book.currency,
         )
-    if book.book.closed:
-        return refuse(Reason.BUDGET_CLOSED, f"Budget {level!r} is closed.", budget_id=level)
     room = book.room()
     if room is None and not book.can_hold(quoted.amount):
         return refuse(Reason.UNQUOTABLE, f"Budget {level!r} would be above what the ledger can hold.", budget_id=level)
@@ -163,9 +162,6 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
     if hold.state is not HoldState.RESERVED:
         # Not an error: the caller learns the state, and that it must not send.
         return Outcome(hold=hold, applied=False, may_send=may_send(hold, command.dispatch, work.now))
-    closed = next((book for book in hold.books if (hold.tenant, book) in work.loaded.closed_books), None)
-    if closed is not None:
-        return refuse(Reason.BUDGET_CLOSED, f"Book {closed!r} of the hold's path is closed.", book_id=closed)
     if hold.quote.valid_until is not None and work.now >= hold.quote.valid_until:
         return refuse(
             Reason.QUOTE_EXPIRED,
@@ -240,6 +236,7 @@ def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
 def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
     moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
+    carry_on(work, hold, hold.amount, actor)
     kind = ResolutionKind.NEVER_DISPATCHED
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)
     work.decision.resolutions.append(

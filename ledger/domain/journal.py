@@ -40,6 +40,10 @@ class OpenBook:
         """How much AVAILABLE is above its floor; None if it has no floor."""
         return None if self.book.floor is None else self.balances[AVAILABLE] - self.book.floor
 
+    def net(self) -> Decimal:
+        """What is left, below zero what is missing."""
+        return self.balances[AVAILABLE] - self.balances[DEFICIT]
+
     def can_hold(self, amount: Decimal) -> bool:
         """Whether every balance stays within what NUMERIC(38,18) holds if so much more is moved.
 
@@ -47,7 +51,7 @@ class OpenBook:
         """
         b = self.balances
         used = b[HELD] + b[UNKNOWN] + b[SPENT]
-        most = max(used, b[AUTHORITY], abs(b[AVAILABLE]), b[DEFICIT], b[EXPENSE], b[PAYABLE])
+        most = max(used, abs(b[AUTHORITY]), abs(b[AVAILABLE]), b[DEFICIT], b[EXPENSE], b[PAYABLE])
         return fits(most + amount)
 
     def closed(self) -> Book:
@@ -85,6 +89,25 @@ def take(book: OpenBook, amount: Decimal) -> list[Move]:
     room = book.room()
     covered = amount if room is None else min(room, amount)
     return [(book, AVAILABLE, covered), (book, DEFICIT, amount - covered)]
+
+
+def split(net: Decimal, floor: Decimal | None) -> tuple[Decimal, Decimal]:
+    """AVAILABLE and DEFICIT of a book in which so much is left; below zero: missing."""
+    available = net if floor is None else max(net, floor)
+    return available, available - net
+
+
+def authorize(book: OpenBook, amount: Decimal) -> list[Move]:
+    """Adds to AUTHORITY, or takes from it if the amount is below zero: what is left or missing changes with it.
+
+    Also what a new floor makes of the two, for which the amount may be 0.
+    """
+    available, deficit = split(book.net() + amount, book.book.floor)
+    return [
+        (book, AUTHORITY, amount),
+        (book, AVAILABLE, book.balances[AVAILABLE] - available),
+        (book, DEFICIT, deficit - book.balances[DEFICIT]),
+    ]
 
 
 class Journal:
@@ -144,7 +167,7 @@ class Journal:
         return entry_id
 
     def close(self) -> None:
-        """Hands every book that was posted to, or is new, to the decision."""
+        """Hands every book that was posted to, is new, or has other settings to the decision."""
         for key, opened in self._open.items():
-            if opened.version != opened.book.version or key not in self._loaded.books:
+            if opened.version != opened.book.version or opened.book is not self._loaded.books.get(key):
                 self._decision.books[key] = opened.closed()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.money import ZERO
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 
@@ -46,6 +47,8 @@ class EntryKind(StrEnum):
     RELEASE = "RELEASE"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     SETTLE = "SETTLE"
+    LIMIT = "LIMIT"
+    ROLLOVER = "ROLLOVER"
 
 
 class Classification(StrEnum):
@@ -74,7 +77,8 @@ class Caller(NamedTuple):
 class Budget:
     """A node of the tree. `path` is the chain from the root to this budget, both included.
 
-    `limit` None is unlimited, 0 is nothing.
+    `limit` is per period; None is unlimited, 0 is nothing. `credit_line` is how far below zero AVAILABLE may go. `schedule` says
+    where the period that is open ends only if it was in force when that was opened. `version` counts changes.
     """
 
     tenant: str
@@ -84,15 +88,21 @@ class Budget:
     display_name: str
     limit: Decimal | None
     created_at: datetime
+    credit_line: Decimal = ZERO
+    schedule: Schedule = NO_PERIODS
+    rollover: Rollover = NO_ROLLOVER
+    version: int = 1
 
     @property
     def parent_id(self) -> str | None:
         return self.path[-2] if len(self.path) > 1 else None
 
     @property
-    def book_id(self) -> str:
-        """The book of the budget's one unbounded period."""
-        return f"{self.budget_id}#0"
+    def floor(self) -> Decimal | None:
+        """How low AVAILABLE may go, None without a bound."""
+        if self.limit is None:
+            return None
+        return -self.credit_line if self.credit_line else ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,10 @@ class Book:
     `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
     authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
     stripe of the financial book has `provider` and `model`.
+
+    `closed` says that the period is over and a later one open: of a budget's books one is not closed. What a command on a hold
+    must know of the budget stands on it: `settings` is the version of the budget at its last change, `carried` what was carried
+    into the period.
     """
 
     tenant: str
@@ -121,6 +135,15 @@ class Book:
     deficit: Decimal = ZERO
     expense: Decimal = ZERO
     payable: Decimal = ZERO
+    period_start: datetime | None = None
+    period_end: datetime | None = None
+    rollover: Rollover = NO_ROLLOVER
+    carried: Decimal = ZERO
+    settings: int = 0
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether the period has ended, although no later one may be open yet."""
+        return self.period_end is not None and self.period_end <= now
 
 
 class Hold(NamedTuple):

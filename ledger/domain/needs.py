@@ -7,9 +7,11 @@ from ledger.domain.commands import (
     Command,
     CreateBudget,
     GrantBudget,
+    MarkOutcomeUnknown,
     PutPriceCard,
     Reserve,
     Resolve,
+    UpdateBudget,
 )
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
@@ -38,7 +40,7 @@ def budgets_named(command: Command) -> tuple[str, ...]:
     """The budgets whose chains the command needs."""
     if isinstance(command, Reserve):
         return command.budget_ids
-    if isinstance(command, GrantBudget):
+    if isinstance(command, (GrantBudget, UpdateBudget)):
         return (command.budget_id,)
     if isinstance(command, CreateBudget):
         return (command.budget_id,) if command.parent_id is None else (command.budget_id, command.parent_id)
@@ -67,20 +69,45 @@ def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, 
     return tuple(sorted(levels))
 
 
+def zones_named(command: Command) -> tuple[str, ...]:
+    """The time zones that the command itself names."""
+    if isinstance(command, CreateBudget):
+        return (command.schedule.zone,)
+    return (command.schedule.zone,) if isinstance(command, UpdateBudget) and command.schedule is not None else ()
+
+
+def budget_of(book_id: str) -> str:
+    """The budget of a budget's book."""
+    return book_id.rpartition("#")[0]
+
+
+def may_carry_on(command: Command) -> bool:
+    """Whether the command may change what is left in the period of its hold, which may be over."""
+    return not isinstance(
+        command, (Reserve, BeginDispatch, MarkOutcomeUnknown, CreateBudget, GrantBudget, UpdateBudget, PutPriceCard)
+    )
+
+
 def books_to_lock(
-    command: Command, hold: Hold | None, budgets: Mapping[tuple[str, str], Budget]
-) -> tuple[tuple[str, str], ...]:
-    """The budget books, keyed (tenant, book_id), that the command may post to. `hold` is the one it names, if it exists."""
+    command: Command,
+    hold: Hold | None,
+    budgets: Mapping[tuple[str, str], Budget],
+    newest: Mapping[tuple[str, str], str],
+) -> set[tuple[str, str]]:
+    """The budget books, keyed (tenant, book_id), that the command may post to. `hold` is the one it names, if it exists.
+
+    `newest` names the newest book of each of the budgets, and of those whose closed periods the hold was reserved in.
+    """
     tenant = command.caller.tenant
     if isinstance(command, Reserve):
-        if hold is not None:
-            return ()
-        return tuple(
-            (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
-        )
-    if isinstance(command, (CreateBudget, GrantBudget)):
-        budget = budgets.get((tenant, command.budget_id))
-        return () if budget is None else ((tenant, budget.book_id),)
+        levels = path_of(tenant, command.budget_ids, budgets) if hold is None else ()
+        return {(tenant, newest[(tenant, level)]) for level in levels}
+    if isinstance(command, (CreateBudget, GrantBudget, UpdateBudget)):
+        book_id = newest.get((tenant, command.budget_id))
+        return set() if book_id is None else {(tenant, book_id)}
     if hold is None or isinstance(command, BeginDispatch):
-        return ()
-    return tuple((tenant, book) for book in hold.books)
+        return set()
+    books = set(hold.books)
+    if may_carry_on(command):
+        books.update(later for book in hold.books if (later := newest.get((tenant, budget_of(book)))) is not None)
+    return {(tenant, book) for book in books}

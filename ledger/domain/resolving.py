@@ -21,6 +21,7 @@ from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, 
 from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, financial_book
+from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -75,7 +76,8 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     """Why a cost cannot be booked: a balance would grow beyond what NUMERIC(38,18) holds."""
     more = max(cost - hold.amount, ZERO)
-    full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
+    books = [work.journal.book(hold.tenant, book_id) for book_id in hold.books]
+    full = [book.book.book_id for book in (*books, *books_beyond(work, hold)) if not book.can_hold(more)]
     if cost and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_hold(cost):
         full.append("of expenses")
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
@@ -166,6 +168,7 @@ def _settle(
         operation_id=hold.operation_id,
         effective_at=command.evidence.observed_at,
     )
+    carry_on(work, hold, hold.amount - cost, actor)
     work.decision.resolutions.append(
         Resolution(
             tenant=hold.tenant,

@@ -1,6 +1,6 @@
 """The desk on which a batch is decided: what was loaded, what is decided so far, and the journal between them."""
 
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome
@@ -8,6 +8,7 @@ from ledger.domain.cards import PriceCard
 from ledger.domain.commands import Command
 from ledger.domain.journal import Journal
 from ledger.domain.model import Budget, Grant, Hold
+from ledger.domain.periods import Schedule
 from ledger.domain.refusals import Reason, Refusal
 
 
@@ -19,6 +20,7 @@ class Work:
         self.decision = Decision()
         self.journal = Journal(loaded, self.decision)
         self.budgets: dict[tuple[str, str], Budget] = dict(loaded.budgets)
+        self.newest: dict[tuple[str, str], str] = dict(loaded.newest)
         self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
@@ -26,6 +28,15 @@ class Work:
     @property
     def now(self) -> datetime:
         return self.loaded.now
+
+    def clocks(self, schedule: Schedule) -> tzinfo:
+        """The clocks by which a schedule goes."""
+        return self.loaded.zones[schedule.zone] if schedule.zone else UTC
+
+    def put(self, budget: Budget) -> None:
+        """Takes a budget that is new or changed into the batch, to be written."""
+        key = (budget.tenant, budget.budget_id)
+        self.budgets[key] = self.decision.budgets[key] = budget
 
     def change(self, hold: Hold, **changes: Any) -> Hold:
         """The hold with the changes, one version on, to be written."""

@@ -1,6 +1,8 @@
 """The table language of the tests: one line is one command with its expected outcome, or one check of the books.
 
     budget org USD 10 under=root -> ok          (`unlimited` is no limit)
+    budget org USD 10 day=Asia/Shanghai rollover=cap:5 credit=3 -> ok      (week=, month= with anchor=; fixed=30s)
+    update org limit=unlimited rollover=all -> ok                          (none=yes: without periods)
     reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
     reserve op2 org card=gpt in=2000 out=500 -> ok
     | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
@@ -15,7 +17,7 @@ message. What is said after `#` is for the reader.
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,15 +31,18 @@ from ledger.domain.commands import (
     GrantBudget,
     Lapse,
     MarkOutcomeUnknown,
+    NewLimit,
     NoCostProof,
     PutPriceCard,
     Release,
     Reserve,
     Resolve,
+    UpdateBudget,
     Usage,
 )
 from ledger.domain.model import Caller, Role
 from ledger.domain.money import parse_amount, parse_price
+from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
 from tests.domain.world import World
@@ -203,9 +208,40 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
 
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
     budget_id, currency, limit = words
-    most = None if limit == "unlimited" else parse_amount(limit)
-    name = options.pop("name", budget_id)
-    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most)
+    given = _settings(options)
+    name = given.pop("display_name", budget_id)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, _limit(limit), **given)
+
+
+def update(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    limit = options.pop("limit", None)
+    return UpdateBudget(caller, key, words[0], None if limit is None else NewLimit(_limit(limit)), **_settings(options))
+
+
+def _limit(text: str) -> Decimal | None:
+    return None if text == "unlimited" else parse_amount(text)
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    """What is said of period, rollover, credit line and name."""
+    given: dict[str, Any] = {}
+    for kind in PeriodKind:
+        value = options.pop(kind.lower(), None)
+        if value is not None:
+            anchor = options.pop("anchor", None)
+            at = None if anchor is None else datetime.fromisoformat(anchor).astimezone(UTC)
+            if kind is PeriodKind.FIXED:
+                given["schedule"] = Schedule(kind, anchor=at or datetime(2025, 3, 1, tzinfo=UTC), length=_span(value))
+            else:
+                given["schedule"] = Schedule(kind, "" if kind is PeriodKind.NONE else value, at)
+    if "rollover" in options:
+        rollover, _, cap = options.pop("rollover").partition(":")
+        given["rollover"] = Rollover(RolloverKind(rollover.upper()), Decimal(cap) if cap else None)
+    if "credit" in options:
+        given["credit_line"] = parse_amount(options.pop("credit"))
+    if "name" in options:
+        given["display_name"] = options.pop("name")
+    return given
 
 
 def grant(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -260,6 +296,7 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "charge": usage,
     "proof": proof,
     "budget": budget,
+    "update": update,
     "grant": grant,
     "card": card,
 }

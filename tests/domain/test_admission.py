@@ -164,23 +164,6 @@ def test_a_hold_in_another_currency_is_refused() -> None:
     """)
 
 
-def test_a_closed_budget_takes_no_reserve_and_no_grant_but_settles_what_is_open() -> None:
-    run("""
-    adm: budget org USD 10 -> ok
-    adm: budget team USD 10 under=org -> ok
-    reserve op1 team 1 nonce=n1 -> ok send
-    reserve op2 team 1 -> ok
-    close org
-    reserve op3 team 1 -> BUDGET_CLOSED budget_id=org
-    adm: grant org 1 -> BUDGET_CLOSED budget_id=org
-    dispatch op2 nonce=n2 -> BUDGET_CLOSED book_id=org#0
-    hold op2 RESERVED
-    charge op1 1 -> ok
-    release op2 -> ok
-    balance org available=9 spent=1
-    """)
-
-
 def test_an_exclusive_key_admits_one_open_hold() -> None:
     run("""
     adm: budget org USD 10 -> ok

@@ -80,17 +80,13 @@ def test_a_refused_permission_is_remembered_under_its_key_and_another_key_may_su
     )
 
 
-def test_a_refused_dispatch_and_a_refused_grant_are_remembered() -> None:
+def test_a_refused_grant_is_remembered() -> None:
     run(
         ORG
         + """
-    reserve op1 org 1 -> ok
     adm: grant org 1 ref=a -> ok
     adm: grant org 2 ref=a key=k1 -> RESOURCE_EXISTS
     adm: grant org 2 ref=a key=k1 -> RESOURCE_EXISTS replayed reference=a
-    close org
-    dispatch op1 nonce=n1 key=k1 -> BUDGET_CLOSED
-    dispatch op1 nonce=n1 key=k1 -> BUDGET_CLOSED replayed book_id=org#0
     """
     )
 

@@ -19,6 +19,7 @@ from ledger.domain.commands import (
     Release,
     Reserve,
     Resolve,
+    UpdateBudget,
     Usage,
 )
 from ledger.domain.model import Caller, Role
@@ -114,7 +115,7 @@ def admissible(batch: list[Command]) -> list[Command]:
     kept = []
     for command in batch:
         names: set[object] = {command.receipt_key}
-        if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+        if not isinstance(command, CreateBudget | GrantBudget | UpdateBudget | PutPriceCard):
             names.add(command.hold_key)
         if not names & taken:
             kept.append(command)

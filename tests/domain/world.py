@@ -4,18 +4,37 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, GrantBudget, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    CreateBudget,
+    GrantBudget,
+    PutPriceCard,
+    Reserve,
+    Resolve,
+    UpdateBudget,
+)
 from ledger.domain.decide import decide
 from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
 from ledger.domain.money import CONTEXT, fits
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.needs import (
+    books_to_lock,
+    budget_of,
+    budgets_named,
+    card_named,
+    card_of,
+    financial_book,
+    may_carry_on,
+    zones_named,
+)
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
@@ -67,7 +86,8 @@ class World:
         assert len(decision.outcomes) == len(commands)
         self._apply(decision)
         self._check_outcomes(commands, decision.outcomes)
-        check(self)
+        with localcontext(CONTEXT):
+            check(self)
         self._exclusive()
         return decision.outcomes
 
@@ -76,26 +96,29 @@ class World:
         books: dict[tuple[str, str], Book] = {}
         cards: dict[tuple[str, str, int], PriceCard] = {}
         budgets: dict[tuple[str, str], Budget] = {}
-        closed: set[tuple[str, str]] = set()
         for command in commands:
             tenant = command.caller.tenant
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
+        newest = {key: book_id for key, book_id in self._newest().items() if key in budgets}
+        zones = {budget.schedule.zone for budget in budgets.values()}
+        zones |= {zone for command in commands for zone in zones_named(command)}
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | PutPriceCard):
+            if not isinstance(command, CreateBudget | GrantBudget | UpdateBudget | PutPriceCard):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
-            keys = list(books_to_lock(command, hold, budgets))
+            if hold is not None and may_carry_on(command):
+                outlived = {(tenant, budget_of(b)) for b in hold.books if self.books[(tenant, b)].closed}
+                newest |= {key: book_id for key, book_id in self._newest().items() if key in outlived}
+            keys = list(books_to_lock(command, hold, budgets, newest))
             if isinstance(command, Resolve) and hold is not None:
                 keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
             books |= {key: self.books[key] for key in keys if key in self.books}
             cards |= {
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
-            if isinstance(command, BeginDispatch) and hold is not None:
-                closed |= {(hold.tenant, book) for book in hold.books if self.books[(hold.tenant, book)].closed}
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -103,13 +126,20 @@ class World:
             stripe=STRIPE,
             holds=holds,
             books=books,
-            closed_books=frozenset(closed),
             budgets=budgets,
+            newest=newest,
+            zones={zone: ZoneInfo(zone) for zone in zones if zone},
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
         )
+
+    def _newest(self) -> dict[tuple[str, str], str]:
+        open_books = [b for b in self.books.values() if b.budget_id is not None and not b.closed]
+        newest = {(b.tenant, b.budget_id or ""): b.book_id for b in open_books}
+        assert len(newest) == len(open_books), "one book of a budget is open"
+        return newest
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -135,9 +165,9 @@ class World:
         self.resolutions += decision.resolutions
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
-        for budget in decision.budgets:
-            assert (budget.tenant, budget.budget_id) not in self.budgets
-            self.budgets[(budget.tenant, budget.budget_id)] = stored(budget)
+        for key, budget in decision.budgets.items():
+            assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
+            self.budgets[key] = stored(budget)
         for grant in decision.grants:
             assert self.grants.setdefault((grant.tenant, grant.budget_id, grant.reference), grant) is grant
         for card in decision.cards:
