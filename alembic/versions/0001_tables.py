@@ -21,10 +21,16 @@ STATEMENTS = (
         display_name text COLLATE "C" NOT NULL,
         limit_amount numeric(38,18),
         created_at timestamptz NOT NULL,
+        max_hold numeric(38,18),
+        max_open_holds integer,
+        closed_at timestamptz,
+        version bigint NOT NULL,
         CONSTRAINT budget_pkey PRIMARY KEY (tenant, budget_id),
         CONSTRAINT budget_id_has_no_control_characters CHECK (budget_id !~ '[[:cntrl:]]'),
         CONSTRAINT budget_path_ends_at_the_budget CHECK (path[cardinality(path)] = budget_id),
-        CONSTRAINT budget_limit_is_not_negative CHECK (limit_amount >= 0)
+        CONSTRAINT budget_path_has_at_most_eight_levels CHECK (cardinality(path) <= 8),
+        CONSTRAINT budget_limit_is_not_negative CHECK (limit_amount >= 0),
+        CONSTRAINT budget_caps_are_not_negative CHECK (max_hold >= 0 AND max_open_holds >= 0)
     )
     """,
     "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
@@ -39,6 +45,7 @@ STATEMENTS = (
         floor numeric(38,18),
         closed boolean NOT NULL,
         version bigint NOT NULL,
+        open_holds bigint NOT NULL,
         authority numeric(38,18) NOT NULL,
         available numeric(38,18) NOT NULL,
         held numeric(38,18) NOT NULL,
@@ -60,7 +67,9 @@ STATEMENTS = (
                 AND expense >= 0 AND payable >= 0
             ),
         CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
-        CONSTRAINT book_version_counts_postings CHECK (version >= 0)
+        CONSTRAINT book_version_counts_postings CHECK (version >= 0),
+        CONSTRAINT book_money_is_held_by_open_holds
+            CHECK (open_holds >= 0 AND (open_holds > 0 OR held = 0 AND unknown = 0))
     ) WITH (fillfactor = 30)
     """,
     """
@@ -164,6 +173,23 @@ STATEMENTS = (
         CONSTRAINT receipt_pkey PRIMARY KEY (tenant, actor, command, key)
     )
     """,
+    "CREATE INDEX receipt_resource ON receipt (resource, tenant)",
+    """
+    CREATE TABLE refused (
+        tenant text COLLATE "C" NOT NULL,
+        refused_id uuid NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        command text COLLATE "C" NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        fingerprint bytea NOT NULL,
+        resource text COLLATE "C" NOT NULL,
+        reason text COLLATE "C" NOT NULL,
+        state text COLLATE "C",
+        recorded_at timestamptz NOT NULL,
+        CONSTRAINT refused_pkey PRIMARY KEY (tenant, refused_id)
+    )
+    """,
+    "CREATE INDEX refused_resource ON refused (resource, tenant)",
     """
     CREATE TABLE evidence (
         tenant text COLLATE "C" NOT NULL,
@@ -183,10 +209,11 @@ STATEMENTS = (
         provider_receipt text COLLATE "C",
         digest bytea,
         fact bytea NOT NULL,
-        body jsonb NOT NULL,
+        body jsonb,
         CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
         CONSTRAINT evidence_classification_is_known
-            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING'))
+            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')),
+        CONSTRAINT evidence_what_resolves_is_kept_whole CHECK (body IS NOT NULL OR classification <> 'AUTHORITATIVE')
     )
     """,
     """

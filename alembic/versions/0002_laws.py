@@ -59,6 +59,7 @@ APPEND_ONLY = {
     "posting": "A posting is never changed or removed: correct it with another entry.",
     "evidence": "Evidence is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
+    "refused": "What was refused is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",
@@ -154,6 +155,27 @@ ROW_LAWS = {
         OR NEW.model IS DISTINCT FROM OLD.model
         """,
         "The budget, provider, model and currency of a book never change.",
+    ),
+    "budget_version": (
+        "budget",
+        "UPDATE",
+        "NEW.version <> OLD.version + 1",
+        "The version of a budget grows by one with each change.",
+    ),
+    "budget_identity": (
+        "budget",
+        "UPDATE",
+        """
+        NEW.tenant <> OLD.tenant OR NEW.budget_id <> OLD.budget_id OR NEW.currency <> OLD.currency
+        OR NEW.created_at <> OLD.created_at
+        """,
+        "The name, currency and beginning of a budget never change.",
+    ),
+    "budget_closed": (
+        "budget",
+        "UPDATE",
+        "OLD.closed_at IS NOT NULL AND NEW.closed_at IS DISTINCT FROM OLD.closed_at",
+        "A budget that is closed stays closed.",
     ),
 }
 

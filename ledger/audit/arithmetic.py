@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.domain.cards import GROUP_OF_BUCKET, MAX_RANGES
-from ledger.domain.evidence import priced_tier, reprice, resolution_digest
+from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
 from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
-from ledger.store.laws import StoredCard, StoredQuote, StoredResolution, Unreadable
+from ledger.store.laws import StoredCard, StoredObservation, StoredQuote, StoredResolution, Unreadable
 
 
 def card_fault(stored: StoredCard | Unreadable) -> str | None:
@@ -68,6 +68,16 @@ def digest_fault(stored: StoredResolution | Unreadable) -> str | None:
     lines = [line.to_document() for line in stored.lines]
     computed = resolution_digest(stored.hold, stored.kind, stored.attempt or 0, stored.amount, _tier(stored), lines)
     return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
+
+
+def fact_fault(stored: StoredObservation | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
+    try:
+        fact = fact_of(stored.body)
+    except (LookupError, ValueError, TypeError):
+        return f"{stored.name} says nothing that could be observed"
+    return None if fact == stored.fact else f"{stored.name} has another fact than its content"
 
 
 def _tier(stored: StoredResolution) -> str:

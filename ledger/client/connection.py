@@ -1,4 +1,4 @@
-"""A channel to the ledger, with the four services on it."""
+"""A channel to the ledger, with its services on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -12,6 +12,7 @@ from ledger.v1.budget_pb2_grpc import BudgetServiceStub
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
 from ledger.v1.price_pb2_grpc import PriceServiceStub
+from ledger.v1.write_pb2_grpc import WriteServiceStub
 
 if TYPE_CHECKING:
     # These exist for type checkers alone: a stub on a channel of grpc.aio answers with awaitables.
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub
     from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub
     from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
+    from ledger.v1.write_pb2_grpc import WriteServiceAsyncStub
 
 DOMAIN = "ledger.v1"
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -43,6 +45,7 @@ class Client:
         self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
         self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
         self.journal: JournalServiceAsyncStub = _authorize(JournalServiceStub(channel), header)
+        self.writes: WriteServiceAsyncStub = _authorize(WriteServiceStub(channel), header)
 
     async def close(self) -> None:
         await self._channel.close()

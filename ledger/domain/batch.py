@@ -17,7 +17,9 @@ from ledger.domain.model import (
     Incident,
     Posting,
     Receipt,
+    RefusedCommand,
     Resolution,
+    SeenFact,
 )
 from ledger.domain.refusals import Refusal
 
@@ -26,14 +28,21 @@ class StaleRows(Exception):
     """The rows were read before another transaction committed what a receipt read after it speaks of: load them again."""
 
 
+class NotLoaded(Exception):
+    """An earlier command of the batch changed the tree, and a later one needs a book of the new path: decide them apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.
 
-    `holds` and `books` are locked. `budgets` holds every budget of every named chain, keyed (tenant, budget_id), read before the
-    locks; so is `newest`, which names the book of the period that is open, by the same key, also of every budget whose period a
-    hold outlives. `zones` are the clocks of the time zones that budgets and commands name. `cards` is keyed by
+    `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
+    be moved, keyed (tenant, budget_id), as they are under the locks of their books. `newest` names by the same key the book of the
+    latest period that was opened, as it was before the locks: of each of the budgets, and of those whose period a hold outlived.
+    `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
+    holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
     `stripe` chooses the stripe of the financial book.
     """
 
@@ -42,6 +51,7 @@ class Loaded:
     stripe: int = 0
     holds: Mapping[tuple[str, str], Hold] = field(default_factory=dict)
     books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
+    closed_budgets: frozenset[tuple[str, str]] = frozenset()
     budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
     newest: Mapping[tuple[str, str], str] = field(default_factory=dict)
     zones: Mapping[str, tzinfo] = field(default_factory=dict)
@@ -49,6 +59,7 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
@@ -69,7 +80,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are as they are afterwards."""
+    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
@@ -77,6 +88,7 @@ class Decision:
     entries: list[Entry] = field(default_factory=list)
     postings: list[Posting] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
+    refused: list[RefusedCommand] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)

@@ -5,54 +5,48 @@ from dataclasses import replace
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
 from ledger.domain.journal import authorize
+from ledger.domain.limits import no_credit_line
 from ledger.domain.model import Budget, EntryKind, Grant
 from ledger.domain.money import plain
-from ledger.domain.opening import current_book, first_book, newest_book, standing
+from ledger.domain.opening import current_book, first_book
 from ledger.domain.refusals import Reason
+from ledger.domain.trees import answer, is_closed, no_budget, path_below, standing, too_deep
 from ledger.domain.work import Work, refuse
-
-MAX_DEPTH = 8
 
 
 def create_budget(work: Work, command: CreateBudget) -> Outcome:
     tenant = command.caller.tenant
-    existing = work.budgets.get((tenant, command.budget_id))
+    existing = work.budgets.get(command.budget_key)
     if existing is not None:
         return _existing(work, existing, command)
-    path: tuple[str, ...] = ()
-    if command.parent_id is not None:
-        parent = work.budgets.get((tenant, command.parent_id))
-        if parent is None:
-            return refuse(Reason.NOT_FOUND, f"There is no budget {command.parent_id!r}.", field="parent_id")
-        if parent.currency != command.currency:
-            return refuse(
-                Reason.CURRENCY_MISMATCH,
-                f"The parent's currency is {parent.currency}; a tree has one currency.",
-                field="currency",
-                budget_currency=parent.currency,
-                currency=command.currency,
-            )
-        if len(parent.path) >= MAX_DEPTH:
-            return refuse(Reason.INVALID_FIELD, f"A tree has at most {MAX_DEPTH} levels.", field="parent_id")
-        path = parent.path
-    if command.limit is None and command.credit_line:
-        return no_credit_without_limit()
+    above = path_below(work, tenant, command.parent_id, command.currency)
+    if isinstance(above, Outcome):
+        return above
+    refusal = too_deep(len(above) + 1)
+    if refusal is not None:
+        return refusal
+    refusal = no_credit_line(command.limit, command.credit_line)
+    if refusal is not None:
+        return refusal
     # From here it succeeds.
-    budget = Budget(
-        tenant=tenant,
-        budget_id=command.budget_id,
-        path=(*path, command.budget_id),
-        currency=command.currency,
-        display_name=command.display_name,
-        limit=command.limit,
-        created_at=work.now,
-        credit_line=command.credit_line,
-        schedule=command.schedule,
-        rollover=command.rollover,
+    budget = work.put(
+        Budget(
+            tenant,
+            command.budget_id,
+            (*above, command.budget_id),
+            command.currency,
+            command.display_name,
+            command.limit,
+            work.now,
+            max_hold=command.max_hold,
+            max_open_holds=command.max_open_holds,
+            credit_line=command.credit_line,
+            schedule=command.schedule,
+            rollover=command.rollover,
+        )
     )
-    work.put(budget)
     book = work.journal.open(first_book(work, budget))
-    work.newest[(tenant, budget.budget_id)] = book.book.book_id
+    work.newest[command.budget_key] = book.book.book_id
     if budget.limit is not None:
         work.journal.post(
             EntryKind.OPEN,
@@ -61,19 +55,7 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
             currency=budget.currency,
             actor=command.caller.actor,
         )
-    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
-
-
-def no_credit_without_limit() -> Outcome:
-    return refuse(
-        Reason.INVALID_FIELD, "Only a budget with a limit has a credit line: set it to 0.", field="credit_line"
-    )
-
-
-def shown(work: Work, budget: Budget) -> Outcome:
-    """The budget as it is, or would be if the period that it is now were opened."""
-    book = standing(budget, newest_book(work, budget).closed(), work.now, work.clocks(budget.schedule))
-    return Outcome(budget=budget, book=book, as_of=work.now, replayed=True, applied=False)
+    return answer(work, budget)
 
 
 def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
@@ -82,6 +64,8 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
         "currency": (budget.currency, command.currency),
         "display_name": (budget.display_name, command.display_name),
         "limit": (budget.limit, command.limit),
+        "max_hold": (budget.max_hold, command.max_hold),
+        "max_open_holds": (budget.max_open_holds, command.max_open_holds),
         "credit_line": (budget.credit_line, command.credit_line),
         "period": (budget.schedule, command.schedule),
         "rollover": (budget.rollover, command.rollover),
@@ -94,14 +78,14 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
             budget_id=budget.budget_id,
             field=different,
         )
-    return shown(work, budget)
+    return standing(work, budget)
 
 
 def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     tenant = command.caller.tenant
-    budget = work.budgets.get((tenant, command.budget_id))
+    budget = work.budgets.get(command.budget_key)
     if budget is None:
-        return refuse(Reason.NOT_FOUND, f"There is no budget {command.budget_id!r}.", field="budget_id")
+        return no_budget(command.budget_id)
     if budget.currency != command.currency:
         return refuse(
             Reason.CURRENCY_MISMATCH,
@@ -120,7 +104,9 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
                 field="amount",
                 reference=command.reference,
             )
-        return shown(work, budget)
+        return standing(work, budget)
+    if budget.closed_at is not None:
+        return is_closed(command.budget_id)
     book = current_book(work, budget, command.caller.actor)
     if not book.can_hold(command.amount):
         return refuse(Reason.INVALID_FIELD, "The budget would be above what the ledger can hold.", field="amount")
@@ -138,7 +124,7 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
     )
     work.grants[key] = grant
     work.decision.grants.append(grant)
-    return Outcome(budget=budget, book=book.closed(), as_of=work.now)
+    return answer(work, budget)
 
 
 def put_price_card(work: Work, command: PutPriceCard) -> Outcome:

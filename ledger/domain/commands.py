@@ -4,16 +4,16 @@ The fingerprint is SHA-256 over the canonical content without the key: the same 
 """
 
 import hashlib
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
-from ledger.domain.canonical import digest
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Caller
+from ledger.domain.claims import Claim
+from ledger.domain.keyed import Keyed, OnBudget
+from ledger.domain.model import Receipt
 from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
@@ -37,44 +37,7 @@ def _hash(nonce: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Keyed:
-    """The part that all commands share. Not an ABC: `isinstance` costs three times as much for those, and is asked often."""
-
-    NAME: ClassVar[str] = ""
-
-    caller: Caller
-    key: str
-    fingerprint: bytes = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", FINGERPRINTS[FINGERPRINT_VERSION](self))
-
-    @abstractmethod
-    def content(self) -> dict[str, Any]:
-        """What the command says, without caller and key; numbers as strings."""
-
-    @property
-    @abstractmethod
-    def resource(self) -> str:
-        """What the command is about: an operation, a budget or a price card."""
-
-    @property
-    def receipt_key(self) -> tuple[str, str, str, str]:
-        """(tenant, actor, command, key): the scope in which a key is unique."""
-        return (self.caller.tenant, self.caller.actor, self.NAME, self.key)
-
-
-def _fingerprint_1(command: _Keyed) -> bytes:
-    return digest(command.NAME, 1, command.content())
-
-
-# How each version computes a fingerprint. A receipt is compared by the version that wrote it, so none is ever taken away.
-FINGERPRINTS: Final[Mapping[int, Callable[[_Keyed], bytes]]] = {1: _fingerprint_1}
-FINGERPRINT_VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _OnHold(_Keyed):
+class _OnHold(Keyed):
     operation_id: str
 
     @property
@@ -165,6 +128,19 @@ class Lapse(_OnHold):
 
     def content(self) -> dict[str, Any]:
         return {"operation": self.operation_id}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyWrite(_OnHold):
+    """Hold a claim against the hold, or (a receipt never changes) against what a key did. It changes nothing and claims no key."""
+
+    NAME: ClassVar[str] = "VerifyWrite"
+
+    claim: Claim
+    receipt: Receipt | None = None
+
+    def content(self) -> dict[str, Any]:
+        return {"operation": self.operation_id, "claim": self.claim.content()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,83 +279,48 @@ class Resolve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget(_Keyed):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; it is per period."""
+class CreateBudget(OnBudget):
+    """Add a node to the tree. Its fields are named, and mean, what those of Budget do."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
-    budget_id: str
     parent_id: str | None
     currency: str
     display_name: str
     limit: Decimal | None
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
     credit_line: Decimal = ZERO
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
 
     def content(self) -> dict[str, Any]:
-        return {
+        content: dict[str, Any] = {
             "budget": self.budget_id,
             "parent": self.parent_id,
             "currency": self.currency,
             "name": self.display_name,
             "limit": None if self.limit is None else plain(self.limit),
-            "credit": plain(self.credit_line),
-            "schedule": self.schedule.content(),
-            "rollover": self.rollover.content(),
         }
-
-    @property
-    def resource(self) -> str:
-        return self.budget_id
-
-
-@dataclass(frozen=True, slots=True)
-class NewLimit:
-    """A limit to be set; None is unlimited. A class of its own, because None is also what is left as it was."""
-
-    limit: Decimal | None
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateBudget(_Keyed):
-    """Change settings of a budget. What is None stays as it is."""
-
-    NAME: ClassVar[str] = "UpdateBudget"
-
-    budget_id: str
-    limit: NewLimit | None = None
-    credit_line: Decimal | None = None
-    display_name: str | None = None
-    schedule: Schedule | None = None
-    rollover: Rollover | None = None
-
-    def content(self) -> dict[str, Any]:
-        content: dict[str, Any] = {"budget": self.budget_id}
-        if self.limit is not None:
-            content["limit"] = None if self.limit.limit is None else plain(self.limit.limit)
-        if self.credit_line is not None:
-            content["credit"] = plain(self.credit_line)
-        if self.display_name is not None:
-            content["name"] = self.display_name
-        if self.schedule is not None:
+        if self.max_hold is not None:
+            content["max_hold"] = plain(self.max_hold)
+        if self.max_open_holds is not None:
+            content["max_open_holds"] = str(self.max_open_holds)
+        if self.credit_line:
+            content["credit_line"] = plain(self.credit_line)
+        if self.schedule != NO_PERIODS:
             content["schedule"] = self.schedule.content()
-        if self.rollover is not None:
+        if self.rollover != NO_ROLLOVER:
             content["rollover"] = self.rollover.content()
         return content
 
-    @property
-    def resource(self) -> str:
-        return self.budget_id
-
 
 @dataclass(frozen=True, slots=True)
-class GrantBudget(_Keyed):
+class GrantBudget(OnBudget):
     """Add money to a budget, once per reference."""
 
     NAME: ClassVar[str] = "GrantBudget"
 
-    budget_id: str
     amount: Decimal
     currency: str
     reference: str
@@ -392,13 +333,9 @@ class GrantBudget(_Keyed):
             "reference": self.reference,
         }
 
-    @property
-    def resource(self) -> str:
-        return self.budget_id
-
 
 @dataclass(frozen=True, slots=True)
-class PutPriceCard(_Keyed):
+class PutPriceCard(Keyed):
     """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
 
     NAME: ClassVar[str] = "PutPriceCard"
@@ -413,6 +350,8 @@ class PutPriceCard(_Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse
-BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget
+HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse | VerifyWrite
+BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
+# Those that claim keys, by name.
+COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

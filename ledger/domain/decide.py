@@ -11,10 +11,10 @@ from decimal import localcontext
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
-from ledger.domain.budgets import create_budget, grant_budget, put_price_card, shown
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
+from ledger.domain.budgets import create_budget, grant_budget, put_price_card
+from ledger.domain.claims import OK
 from ledger.domain.commands import (
-    FINGERPRINT_VERSION,
-    FINGERPRINTS,
     BeginDispatch,
     Command,
     CreateBudget,
@@ -25,17 +25,18 @@ from ledger.domain.commands import (
     Release,
     Reserve,
     Resolve,
-    UpdateBudget,
+    VerifyWrite,
 )
 from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.limits import update_budget
-from ledger.domain.model import Receipt
+from ledger.domain.model import Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.resolving import resolve
+from ledger.domain.trees import close_budget, move_budget, standing
+from ledger.domain.verifying import verify_write
 from ledger.domain.work import Work, refuse
-
-OK = "OK"
 
 _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Reserve: reserve,
@@ -44,34 +45,36 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Release: release,
     Resolve: resolve,
     Lapse: lapse,
+    VerifyWrite: verify_write,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
     UpdateBudget: update_budget,
+    CloseBudget: close_budget,
+    MoveBudget: move_budget,
     PutPriceCard: put_price_card,
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget, UpdateBudget)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
     """Decides a batch in which each hold and each idempotency key is named at most once.
 
-    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, or a budget or its newest
-    book was read before a change that the locks have waited for.
+    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, or a period was opened after
+    the newest was looked for; and NotLoaded if a command needs a book of a path that only the batch itself made.
     """
     work = Work(loaded)
     outcomes = work.decision.outcomes
     with localcontext(CONTEXT):
         for command in commands:
             receipt = loaded.receipts.get(command.receipt_key)
-            if receipt is not None:
-                outcomes.append(_replay(work, command, receipt))
-                continue
-            outcome = _RULES[type(command)](work, command)
-            if _claims_key(command, outcome):
+            outcome = _RULES[type(command)](work, command) if receipt is None else _replay(work, command, receipt)
+            if receipt is None and _claims_key(command, outcome):
                 work.decision.receipts.append(_receipt(work, command, outcome))
+            elif outcome.refusal is not None and not outcome.replayed:
+                work.decision.refused.append(_refused(work, command, outcome.refusal))
             outcomes.append(outcome)
         work.journal.close()
     return work.decision
@@ -80,7 +83,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
-    return outcome.applied or not isinstance(command, Lapse)
+    return outcome.applied or not isinstance(command, (Lapse, VerifyWrite))
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
@@ -97,6 +100,24 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
+        recorded_at=work.now,
+    )
+
+
+def _refused(work: Work, command: Command, refusal: Refusal) -> RefusedCommand:
+    """The log of a refusal that claims no key."""
+    key = getattr(command, "hold_key", None)
+    hold = None if key is None else work.decision.holds.get(key) or work.loaded.holds.get(key)
+    return RefusedCommand(
+        tenant=command.caller.tenant,
+        refused_id=work.loaded.new_id(),
+        actor=command.caller.actor,
+        command=command.NAME,
+        key=command.key,
+        fingerprint=command.fingerprint,
+        resource=command.resource,
+        reason=refusal.reason.value,
+        state=None if hold is None else hold.state.value,
         recorded_at=work.now,
     )
 
@@ -127,11 +148,11 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if isinstance(command, PutPriceCard):
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
-    if isinstance(command, (CreateBudget, GrantBudget, UpdateBudget)):
-        budget = work.budgets.get((command.caller.tenant, command.budget_id))
+    if isinstance(command, OnBudget):
+        budget = work.budgets.get(command.budget_key)
         if budget is None:
             raise StaleRows(command.budget_id)
-        return shown(work, budget)
+        return standing(work, budget)
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         raise StaleRows(command.operation_id)

@@ -173,6 +173,20 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
     )
 
 
+def is_witness(hold: Hold, evidence: Usage | NoCostProof, first: str, caller: Caller) -> bool:
+    """Whether an observation that resolved the hold, told by the source `first`, is borne out by the caller's of the same.
+
+    What it comes to is not asked: that was decided when it resolved the hold, whatever a later release would read in it.
+    """
+    if isinstance(evidence, Usage):
+        return evidence.source == first or not _not_authoritative(evidence, caller)
+    return (
+        evidence.kind == "REJECTED_BEFORE_EXECUTION"
+        or caller.role is Role.FINANCE
+        or evidence.nonce_hash == hold.nonce_hash
+    )
+
+
 def fact_of(body: Mapping[str, Any]) -> bytes:
     """The identity of what was observed: equal for the same observation, whoever saw it, when, and whatever is read from it.
 

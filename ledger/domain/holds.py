@@ -4,17 +4,19 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from ledger.domain.admission import cannot_take
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import BeginDispatch, Dispatch, Lapse, MarkOutcomeUnknown, Release, Reserve
 from ledger.domain.evidence import resolution_digest
-from ledger.domain.journal import AVAILABLE, DEFICIT, HELD, SPENT, UNKNOWN, Move, OpenBook, give
+from ledger.domain.journal import AVAILABLE, HELD, UNKNOWN, Move, OpenBook, give
 from ledger.domain.model import EntryKind, Hold, Resolution
-from ledger.domain.money import ZERO, plain
-from ledger.domain.needs import path_of
+from ledger.domain.money import ZERO
+from ledger.domain.needs import budget_of, path_of
 from ledger.domain.opening import carry_on, current_book
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
 
 
@@ -44,9 +46,10 @@ def reserve(work: Work, command: Reserve) -> Outcome:
     if isinstance(quoted, Refusal):
         return Outcome(refusal=quoted, applied=False)
     levels = path_of(tenant, command.budget_ids, work.budgets)
-    books = [current_book(work, work.budgets[(tenant, level)], command.caller.actor) for level in levels]
-    for book in books:
-        refusal = _cannot_take(book, quoted)
+    budgets = [work.budgets[(tenant, level)] for level in levels]
+    books = [current_book(work, budget, command.caller.actor) for budget in budgets]
+    for budget, book in zip(budgets, books, strict=True):
+        refusal = cannot_take(budget, book, quoted)
         if refusal is not None:
             return refusal
     if command.exclusive_key is not None:
@@ -85,36 +88,6 @@ def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     )
 
 
-def _cannot_take(book: OpenBook, quoted: Quote) -> Outcome | None:
-    level = book.book.budget_id or ""
-    if book.book.currency != quoted.currency:
-        return refuse(
-            Reason.CURRENCY_MISMATCH,
-            f"The quote is in {quoted.currency}, budget {level!r} in {book.book.currency}.",
-            budget_id=level,
-            currency=quoted.currency,
-            budget_currency=book.book.currency,
-        )
-    room = book.room()
-    if room is None and not book.can_hold(quoted.amount):
-        return refuse(Reason.UNQUOTABLE, f"Budget {level!r} would be above what the ledger can hold.", budget_id=level)
-    if room is None or quoted.amount <= room:
-        return None
-    balances = book.balances
-    return refuse(
-        Reason.INSUFFICIENT_BUDGET,
-        f"Budget {level!r} has {plain(room)} {quoted.currency} available, {plain(quoted.amount)} are needed.",
-        budget_id=level,
-        amount=plain(quoted.amount),
-        currency=quoted.currency,
-        available=plain(balances[AVAILABLE]),
-        held=plain(balances[HELD]),
-        unknown=plain(balances[UNKNOWN]),
-        spent=plain(balances[SPENT]),
-        deficit=plain(balances[DEFICIT]),
-    )
-
-
 def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) -> Outcome:
     caller, now, dispatch = command.caller, work.now, command.dispatch
     hold = Hold(
@@ -140,6 +113,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
     taken, held = hold.amount, -hold.amount
     moves = [m for b in books for m in ((b, AVAILABLE, taken), (b, HELD, held))]
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
+    work.journal.count(hold, 1)
     return Outcome(hold=hold, may_send=dispatch is not None)
 
 
@@ -162,6 +136,9 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
     if hold.state is not HoldState.RESERVED:
         # Not an error: the caller learns the state, and that it must not send.
         return Outcome(hold=hold, applied=False, may_send=may_send(hold, command.dispatch, work.now))
+    closed = next((level for level in map(budget_of, hold.books) if (hold.tenant, level) in work.closed), None)
+    if closed is not None:
+        return is_closed(closed)
     if hold.quote.valid_until is not None and work.now >= hold.quote.valid_until:
         return refuse(
             Reason.QUOTE_EXPIRED,
@@ -237,6 +214,7 @@ def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
     moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
     carry_on(work, hold, hold.amount, actor)
+    work.journal.count(hold, -1)
     kind = ResolutionKind.NEVER_DISPATCHED
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)
     work.decision.resolutions.append(

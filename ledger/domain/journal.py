@@ -10,21 +10,22 @@ from decimal import Decimal
 from typing import TypeAlias
 from uuid import UUID
 
-from ledger.domain.batch import Decision, Loaded
-from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Posting
+from ledger.domain.batch import Decision, Loaded, NotLoaded
+from ledger.domain.model import DEBIT_NORMAL, Account, Book, Entry, EntryKind, Hold, Posting
 from ledger.domain.money import fits
 
 AUTHORITY, AVAILABLE, HELD, UNKNOWN, SPENT, DEFICIT, EXPENSE, PAYABLE = Account
 
 
 class OpenBook:
-    """A book while a batch posts to it: running balances on their normal sides."""
+    """A book while a batch posts to it: running balances on their normal sides, and how many open holds it has."""
 
-    __slots__ = ("balances", "book", "version")
+    __slots__ = ("balances", "book", "open_holds", "version")
 
     def __init__(self, book: Book) -> None:
         self.book = book
         self.version = book.version
+        self.open_holds = book.open_holds
         self.balances = {
             AUTHORITY: book.authority,
             AVAILABLE: book.available,
@@ -60,6 +61,7 @@ class OpenBook:
         return replace(
             self.book,
             version=self.version,
+            open_holds=self.open_holds,
             authority=b[AUTHORITY],
             available=b[AVAILABLE],
             held=b[HELD],
@@ -119,9 +121,14 @@ class Journal:
         self._open: dict[tuple[str, str], OpenBook] = {}
 
     def book(self, tenant: str, book_id: str) -> OpenBook:
-        """The working copy of a loaded book."""
+        """The working copy of a loaded book. Raises NotLoaded if it is another."""
         opened = self._open.get((tenant, book_id))
-        return opened if opened is not None else self.open(self._loaded.books[(tenant, book_id)])
+        if opened is not None:
+            return opened
+        loaded = self._loaded.books.get((tenant, book_id))
+        if loaded is None:
+            raise NotLoaded(book_id)
+        return self.open(loaded)
 
     def peek(self, book: Book) -> OpenBook:
         """The book as `open` would give it, without making it a part of the batch."""
@@ -166,8 +173,16 @@ class Journal:
         )
         return entry_id
 
+    def count(self, hold: Hold, change: int) -> None:
+        """One open hold more (1) or fewer (-1) on every level of the hold's path."""
+        for book_id in hold.books:
+            self.book(hold.tenant, book_id).open_holds += change
+
     def close(self) -> None:
-        """Hands every book that was posted to, is new, or has other settings to the decision."""
+        """Hands every book that was changed, or is new, to the decision."""
         for key, opened in self._open.items():
-            if opened.version != opened.book.version or opened.book is not self._loaded.books.get(key):
+            book = opened.book
+            changed = (opened.version, opened.open_holds) != (book.version, book.open_holds)
+            # A book that is new, or has other settings, is not the one that was loaded.
+            if changed or book is not self._loaded.books.get(key):
                 self._decision.books[key] = opened.closed()

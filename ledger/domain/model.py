@@ -78,7 +78,9 @@ class Budget:
     """A node of the tree. `path` is the chain from the root to this budget, both included.
 
     `limit` is per period; None is unlimited, 0 is nothing. `credit_line` is how far below zero AVAILABLE may go. `schedule` says
-    where the period that is open ends only if it was in force when that was opened. `version` counts changes.
+    where the period that is running ends only if it was in force when that was opened. `max_hold` is the most that one hold may
+    set aside, `max_open_holds` how many may be open at a time; None is no cap. A budget with `closed_at` is closed for good.
+    `version` grows by one with each change.
     """
 
     tenant: str
@@ -88,10 +90,13 @@ class Budget:
     display_name: str
     limit: Decimal | None
     created_at: datetime
+    max_hold: Decimal | None = None
+    max_open_holds: int | None = None
+    closed_at: datetime | None = None
+    version: int = 1
     credit_line: Decimal = ZERO
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
-    version: int = 1
 
     @property
     def parent_id(self) -> str | None:
@@ -109,13 +114,13 @@ class Budget:
 class Book:
     """The balances of one budget and period, or of one stripe of the financial book, each on its normal side.
 
-    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound.
+    `version` is the number of postings; `floor` is how low AVAILABLE may go, None without a bound; `open_holds` counts the holds
+    that have the book on their path and are not terminal, those of amount 0 among them.
     authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
     stripe of the financial book has `provider` and `model`.
 
-    `closed` says that the period is over and a later one open: of a budget's books one is not closed. What a command on a hold
-    must know of the budget stands on it: `settings` is the version of the budget at its last change, `carried` what was carried
-    into the period.
+    `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
+    the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
     """
 
     tenant: str
@@ -127,6 +132,7 @@ class Book:
     model: str | None = None
     closed: bool = False
     version: int = 0
+    open_holds: int = 0
     authority: Decimal = ZERO
     available: Decimal = ZERO
     held: Decimal = ZERO
@@ -139,7 +145,6 @@ class Book:
     period_end: datetime | None = None
     rollover: Rollover = NO_ROLLOVER
     carried: Decimal = ZERO
-    settings: int = 0
 
     def is_over(self, now: datetime) -> bool:
         """Whether the period has ended, although no later one may be open yet."""
@@ -228,12 +233,28 @@ class Receipt(NamedTuple):
     recorded_at: datetime
 
 
+class RefusedCommand(NamedTuple):
+    """A refusal that claimed no key: the rest of the invocation log. `state` is the hold's, if there is one."""
+
+    tenant: str
+    refused_id: UUID
+    actor: str
+    command: str
+    key: str
+    fingerprint: bytes
+    resource: str
+    reason: str
+    state: str | None
+    recorded_at: datetime
+
+
 class Evidence(NamedTuple):
     """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
     `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
     ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
-    comes to one.
+    comes to one. `body` is None where the hold has evidence with the same fact already, whose body it is; never of evidence that
+    is AUTHORITATIVE.
     """
 
     tenant: str
@@ -253,7 +274,14 @@ class Evidence(NamedTuple):
     provider_receipt: str | None
     digest: bytes | None
     fact: bytes
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+
+
+class SeenFact(NamedTuple):
+    """A fact that was observed of a hold before: by whom first told, and the digest at which it resolved the hold, if it did."""
+
+    source: str
+    digest: bytes | None
 
 
 class Resolution(NamedTuple):
@@ -277,7 +305,7 @@ class Resolution(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """Something that people must look at. kind: RESOLUTION_CONFLICT or DOUBLE_ACCEPTANCE."""
+    """Something that people must look at. kind: one of the contract's IncidentKind."""
 
     tenant: str
     incident_id: UUID

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.budget_commands import MoveBudget, UpdateBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     CreateBudget,
-    GrantBudget,
-    MarkOutcomeUnknown,
+    Lapse,
     PutPriceCard,
+    Release,
     Reserve,
     Resolve,
-    UpdateBudget,
 )
+from ledger.domain.evidence import fact_of
+from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
 from ledger.domain.quotes import QuoteKind
+from ledger.domain.states import TERMINAL
 
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
@@ -40,11 +43,24 @@ def budgets_named(command: Command) -> tuple[str, ...]:
     """The budgets whose chains the command needs."""
     if isinstance(command, Reserve):
         return command.budget_ids
-    if isinstance(command, (GrantBudget, UpdateBudget)):
-        return (command.budget_id,)
-    if isinstance(command, CreateBudget):
+    if isinstance(command, (CreateBudget, MoveBudget)):
         return (command.budget_id,) if command.parent_id is None else (command.budget_id, command.parent_id)
-    return ()
+    return (command.budget_id,) if isinstance(command, OnBudget) else ()
+
+
+def tree_changed(command: Command) -> str | None:
+    """The tenant whose tree gets a new path by the command: such commands of one tenant are decided one after the other."""
+    return command.caller.tenant if isinstance(command, (CreateBudget, MoveBudget)) else None
+
+
+def subtree_moved(command: Command) -> tuple[str, str] | None:
+    """The budget, keyed (tenant, budget_id), whose descendants the command moves with it."""
+    return command.budget_key if isinstance(command, MoveBudget) else None
+
+
+def budget_of(book_id: str) -> str:
+    """The budget that a book is of, by its name: no budget_id has a # in it."""
+    return book_id.rpartition("#")[0]
 
 
 def card_named(command: Command) -> tuple[str, str, int] | None:
@@ -63,6 +79,13 @@ def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     return None
 
 
+def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
+    """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
+    if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
+        return None
+    return (*command.hold_key, fact_of(command.evidence.body()))
+
+
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:
     """The union of the ancestor chains of the named budgets: each budget once, sorted; unknown names are left out."""
     levels = {level for b in budget_ids if (budget := budgets.get((tenant, b))) is not None for level in budget.path}
@@ -71,21 +94,14 @@ def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, 
 
 def zones_named(command: Command) -> tuple[str, ...]:
     """The time zones that the command itself names."""
-    if isinstance(command, CreateBudget):
-        return (command.schedule.zone,)
-    return (command.schedule.zone,) if isinstance(command, UpdateBudget) and command.schedule is not None else ()
-
-
-def budget_of(book_id: str) -> str:
-    """The budget of a budget's book."""
-    return book_id.rpartition("#")[0]
+    if not isinstance(command, (CreateBudget, UpdateBudget)) or not command.schedule.zone:
+        return ()
+    return (command.schedule.zone,)
 
 
 def may_carry_on(command: Command) -> bool:
-    """Whether the command may change what is left in the period of its hold, which may be over."""
-    return not isinstance(
-        command, (Reserve, BeginDispatch, MarkOutcomeUnknown, CreateBudget, GrantBudget, UpdateBudget, PutPriceCard)
-    )
+    """Whether the command may change what is left in the periods of its hold, which may be over."""
+    return isinstance(command, (Release, Resolve, Lapse))
 
 
 def books_to_lock(
@@ -93,7 +109,7 @@ def books_to_lock(
     hold: Hold | None,
     budgets: Mapping[tuple[str, str], Budget],
     newest: Mapping[tuple[str, str], str],
-) -> set[tuple[str, str]]:
+) -> Iterable[tuple[str, str]]:
     """The budget books, keyed (tenant, book_id), that the command may post to. `hold` is the one it names, if it exists.
 
     `newest` names the newest book of each of the budgets, and of those whose closed periods the hold was reserved in.
@@ -101,13 +117,14 @@ def books_to_lock(
     tenant = command.caller.tenant
     if isinstance(command, Reserve):
         levels = path_of(tenant, command.budget_ids, budgets) if hold is None else ()
-        return {(tenant, newest[(tenant, level)]) for level in levels}
-    if isinstance(command, (CreateBudget, GrantBudget, UpdateBudget)):
-        book_id = newest.get((tenant, command.budget_id))
-        return set() if book_id is None else {(tenant, book_id)}
+        return [(tenant, newest[(tenant, level)]) for level in levels]
+    if isinstance(command, OnBudget):
+        book_id = newest.get(command.budget_key)
+        return () if book_id is None else ((tenant, book_id),)
     if hold is None or isinstance(command, BeginDispatch):
-        return set()
-    books = set(hold.books)
+        return ()
+    books = [(tenant, book_id) for book_id in hold.books]
     if may_carry_on(command):
-        books.update(later for book in hold.books if (later := newest.get((tenant, budget_of(book)))) is not None)
-    return {(tenant, book) for book in books}
+        later = (newest.get((tenant, budget_of(book_id))) for book_id in hold.books)
+        books += [(tenant, book_id) for book_id in later if book_id is not None]
+    return books

@@ -34,7 +34,6 @@ def book_of_period(budget: Budget, span: Span) -> Book:
         period_start=span.start,
         period_end=span.end,
         rollover=budget.rollover,
-        settings=budget.version,
     )
 
 
@@ -43,21 +42,21 @@ def first_book(work: Work, budget: Budget) -> Book:
 
 
 def newest_book(work: Work, budget: Budget) -> OpenBook:
-    """The budget's book that is not closed; its period may have ended. Raises StaleRows if the budget was read before it."""
+    """The budget's book that is not closed; its period may have ended. Raises StaleRows if another was opened meanwhile."""
     book = work.journal.book(budget.tenant, work.newest[(budget.tenant, budget.budget_id)])
-    if book.book.closed or book.book.settings != budget.version:
+    if book.book.closed:
         raise StaleRows(book.book.book_id)
     return book
 
 
 def current_book(work: Work, budget: Budget, actor: str) -> OpenBook:
-    """The book of the period that it is now, opened if it was not. Raises StaleRows if the budget was read before its book."""
+    """The book of the period that it is now, opened if it was not. Raises StaleRows if another was opened meanwhile."""
     book = newest_book(work, budget)
     return _open_next(work, budget, book, actor) if book.book.is_over(work.now) else book
 
 
-def standing(budget: Budget, newest: Book, now: datetime, clocks: tzinfo) -> Book:
-    """The book of the period that it is now, as it stands or would stand if it were opened."""
+def book_at(budget: Budget, newest: Book, now: datetime, clocks: tzinfo) -> Book:
+    """The book of the period that it is now, as it stands, or would stand if it were opened. `newest` is the one that is."""
     if not newest.is_over(now):
         return newest
     opening = _next(budget, OpenBook(newest), now, clocks)

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     DEADLINE_PASSED = "DEADLINE_PASSED"
     INTERNAL = "INTERNAL"
+    HOLD_TOO_LARGE = "HOLD_TOO_LARGE"
+    TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from ledger.domain.evidence import (
     appraise_proof,
     appraise_usage,
     fact_of,
+    is_witness,
     resolution_digest,
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
 from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
 from ledger.domain.money import ZERO, plain
-from ledger.domain.needs import card_of, financial_book
+from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
@@ -34,11 +35,14 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     evidence = command.evidence
     if not hold.attempt and isinstance(evidence, NoCostProof) and evidence.kind != "REJECTED_BEFORE_EXECUTION":
         return wrong_state(hold, "was never dispatched: its release needs no proof")
-    appraisal = _appraise(work, command, hold)
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
         return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+    known = _recognised(work, command, hold)
+    if known is not None:
+        return corroborate(work, command, hold, known)
+    appraisal = _appraise(work, command, hold)
     if appraisal.reasons:
         return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
     lines = tuple(line.to_document() for line in appraisal.lines)
@@ -50,6 +54,15 @@ def resolve(work: Work, command: Resolve) -> Outcome:
         return _reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
     return _settle(work, command, hold, appraisal, lines, digest)
+
+
+def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
+    """The digest at which the very same observation resolved the hold before."""
+    brought = fact_brought(command, hold)
+    seen = None if brought is None else work.loaded.facts.get(brought)
+    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller):
+        return None
+    return seen.digest
 
 
 def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
@@ -134,6 +147,11 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             **difference,
             **facts(hold),
         )
+    return corroborate(work, command, hold, digest)
+
+
+def corroborate(work: Work, command: Resolve, hold: Hold, digest: bytes) -> Outcome:
+    """Another witness of what resolved the hold. Nothing is posted."""
     _keep(work, command, hold, Classification.CORROBORATING, (), digest)
     receipt = _receipt(command)
     if receipt is not None and hold.provider_receipt is None:
@@ -169,6 +187,7 @@ def _settle(
         effective_at=command.evidence.observed_at,
     )
     carry_on(work, hold, hold.amount - cost, actor)
+    work.journal.count(hold, -1)
     work.decision.resolutions.append(
         Resolution(
             tenant=hold.tenant,
@@ -231,6 +250,9 @@ def _keep(
     """Adds the observation to the evidence, whatever became of it."""
     evidence = command.evidence
     body = evidence.body()
+    fact = fact_of(body)
+    # The body is kept once. But what resolves the hold keeps the reading by which it was priced.
+    known = classification is not Classification.AUTHORITATIVE and (*command.hold_key, fact) in work.loaded.facts
     kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
@@ -251,8 +273,8 @@ def _keep(
             received_at=work.now,
             provider_receipt=_receipt(command),
             digest=digest,
-            fact=fact_of(body),
-            body=body,
+            fact=fact,
+            body=None if known else body,
         )
     )
     return evidence_id

@@ -1,5 +1,6 @@
 """The desk on which a batch is decided: what was loaded, what is decided so far, and the journal between them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -21,6 +22,7 @@ class Work:
         self.journal = Journal(loaded, self.decision)
         self.budgets: dict[tuple[str, str], Budget] = dict(loaded.budgets)
         self.newest: dict[tuple[str, str], str] = dict(loaded.newest)
+        self.closed: set[tuple[str, str]] = set(loaded.closed_budgets)
         self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
@@ -33,16 +35,24 @@ class Work:
         """The clocks by which a schedule goes."""
         return self.loaded.zones[schedule.zone] if schedule.zone else UTC
 
-    def put(self, budget: Budget) -> None:
-        """Takes a budget that is new or changed into the batch, to be written."""
-        key = (budget.tenant, budget.budget_id)
-        self.budgets[key] = self.decision.budgets[key] = budget
-
     def change(self, hold: Hold, **changes: Any) -> Hold:
         """The hold with the changes, one version on, to be written."""
         changed = hold._replace(updated_at=self.now, version=hold.version + 1, **changes)
         self.decision.holds[(hold.tenant, hold.operation_id)] = changed
         return changed
+
+    def put(self, budget: Budget) -> Budget:
+        """A budget as it is now, to be written."""
+        key = (budget.tenant, budget.budget_id)
+        self.budgets[key] = self.decision.budgets[key] = budget
+        return budget
+
+    def change_budget(self, budget: Budget, **changes: Any) -> Budget:
+        """The budget with the changes, one version on, to be written."""
+        # One that the batch itself changed before is written once, and is one version on from what was loaded.
+        loaded = self.loaded.budgets.get((budget.tenant, budget.budget_id))
+        version = 1 if loaded is None else loaded.version + 1
+        return self.put(replace(budget, version=version, **changes))
 
 
 def refuse(reason: Reason, message: str, **metadata: str) -> Outcome:

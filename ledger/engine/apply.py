@@ -1,6 +1,7 @@
 """One transaction: lock and load, decide, save, commit."""
 
 import random
+import time
 from collections.abc import Sequence
 
 from ledger.domain.batch import Decision, Outcome
@@ -14,6 +15,10 @@ from ledger.store.load import load
 from ledger.store.save import save
 
 
+class TookTooLong(Exception):
+    """The transaction was undone, because its time was over before it could be committed."""
+
+
 class CommitInDoubt(Exception):
     """COMMIT did not answer. `transaction_id` finds out what became of it, `decision` is what it was to write."""
 
@@ -24,11 +29,13 @@ class CommitInDoubt(Exception):
         self.error = error
 
 
-def apply(database: Database, commands: Sequence[Command], ids: Ids | None = None) -> list[Outcome]:
+def apply(
+    database: Database, commands: Sequence[Command], ids: Ids | None = None, not_after: float | None = None
+) -> list[Outcome]:
     """Decides and commits the commands; one outcome each, in their order. A constant number of statements.
 
-    The caller guarantees that no hold and no idempotency key is named twice. Raises CommitInDoubt if COMMIT fails; any other
-    exception means that nothing was written.
+    The caller guarantees that no hold and no idempotency key is named twice. `not_after`, on the clock of `time.monotonic`: no
+    COMMIT is begun later. Raises CommitInDoubt if COMMIT fails; any other exception means that nothing was written.
     """
     ids = ids or Ids()
     doubt: CommitInDoubt | None = None
@@ -41,6 +48,8 @@ def apply(database: Database, commands: Sequence[Command], ids: Ids | None = Non
             ids.at(loaded.now)
             decision = decide(loaded, commands)
             save(connection, decision, loaded)
+            if not_after is not None and time.monotonic() >= not_after:
+                raise TookTooLong
             try:
                 connection.commit()
                 committed = True

@@ -21,6 +21,10 @@ from ledger.store.fate import Fate, fate_of
 
 log = logging.getLogger("ledger.engine")
 
+# No COMMIT is begun later (seconds) than this after the batch was: what was not there by then, plus the time of one COMMIT, will
+# not come to be there by itself.
+LONGEST = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -56,18 +60,19 @@ class Runner:
 
     def execute(self, commands: Sequence[Command]) -> list[Outcome]:
         """One outcome for each command, in their order. No hold and no idempotency key is named twice."""
-        if not commands:
-            return []
+        return self._execute(commands, time.monotonic() + LONGEST) if commands else []
+
+    def _execute(self, commands: Sequence[Command], not_after: float) -> list[Outcome]:
         tries = dict.fromkeys(Fault, 0)
-        ends = time.monotonic() + self._patience.total
+        ends = min(time.monotonic() + self._patience.total, not_after)
         while True:
-            error = self._attempt(commands)
+            error = self._attempt(commands, not_after)
             if isinstance(error, list):
                 return error
             fault = classify(error)
             tries[fault] += 1
             if fault in (Fault.TAKEN, Fault.POISON) and len(commands) > 1:
-                return self._halves(commands)
+                return self._halves(commands, not_after)
             if fault in (Fault.LOST, Fault.UNFIT):
                 # The pool's other connections are as dead as this one, or as read-only: a session keeps the settings, and the
                 # server, with which it began.
@@ -77,10 +82,10 @@ class Runner:
                 return [faults.outcome(fault, error)] * len(commands)
             time.sleep(self._pause(sum(tries.values())))
 
-    def _attempt(self, commands: Sequence[Command]) -> list[Outcome] | Exception:
+    def _attempt(self, commands: Sequence[Command], not_after: float) -> list[Outcome] | Exception:
         """The outcomes, or what kept the transaction from being written."""
         try:
-            return apply(self._database, commands, self._ids)
+            return apply(self._database, commands, self._ids, not_after)
         except CommitInDoubt as doubt:
             fate = self._fate(doubt)
             if fate is Fate.COMMITTED:
@@ -91,10 +96,10 @@ class Runner:
         except Exception as error:
             return error
 
-    def _halves(self, commands: Sequence[Command]) -> list[Outcome]:
+    def _halves(self, commands: Sequence[Command], not_after: float) -> list[Outcome]:
         """Something in the batch makes it fail: the half without it goes through, and in the end the culprit stands alone."""
         middle = len(commands) // 2
-        return self.execute(commands[:middle]) + self.execute(commands[middle:])
+        return self._execute(commands[:middle], not_after) + self._execute(commands[middle:], not_after)
 
     def _fate(self, doubt: CommitInDoubt) -> Fate:
         """Asks what became of a transaction, until the database says or patience ends."""

@@ -10,6 +10,7 @@ import sqlalchemy.exc as sa
 
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.refusals import Reason, Refusal
+from ledger.engine.apply import TookTooLong
 from ledger.store.fitness import UnfitDatabase
 from ledger.store.pipeline import StaleRow
 
@@ -43,7 +44,7 @@ _UNREACHABLE = "The database cannot be reached; nothing was done. Ask again with
 
 def classify(error: BaseException) -> Fault:
     """What kind of fault an exception out of a transaction is."""
-    if isinstance(error, (StaleRow, StaleRows)):
+    if isinstance(error, (StaleRow, StaleRows, TookTooLong)):
         return Fault.CONTENTION
     if isinstance(error, UnfitDatabase):
         return Fault.UNFIT

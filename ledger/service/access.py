@@ -17,6 +17,7 @@ HOLDS = "/ledger.v1.HoldService/"
 BUDGETS = "/ledger.v1.BudgetService/"
 PRICES = "/ledger.v1.PriceService/"
 JOURNAL = "/ledger.v1.JournalService/"
+WRITES = "/ledger.v1.WriteService/"
 
 ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "Reserve": _GATEWAY,
@@ -33,6 +34,9 @@ ROLES: dict[str, frozenset[Role]] = {
     BUDGETS + "GetBudget": _ANY,
     BUDGETS + "ListBudgets": _BOOKS,
     BUDGETS + "GrantBudget": _TREASURY,
+    BUDGETS + "UpdateBudget": _ADMIN,
+    BUDGETS + "CloseBudget": _ADMIN,
+    BUDGETS + "MoveBudget": _ADMIN,
     PRICES + "PutPriceCard": _TREASURY,
     PRICES + "GetPriceCard": _ANY,
     PRICES + "PreviewQuote": _ANY,
@@ -40,6 +44,8 @@ ROLES: dict[str, frozenset[Role]] = {
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,
     JOURNAL + "GetBalance": _BOOKS,
+    WRITES + "VerifyWrite": _ANY,
+    WRITES + "ListInvocations": _BOOKS,
 }
 
 # Without a token: whether the server is up, and (if the server offers it) what its contract is.

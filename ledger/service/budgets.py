@@ -1,6 +1,7 @@
 """The BudgetService: translate, call, translate."""
 
 from ledger.domain.batch import Outcome
+from ledger.domain.commands import BudgetCommand
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.errors import Refused
@@ -20,18 +21,37 @@ class Budgets(BudgetServiceServicer):
         self._reader = reader
 
     async def CreateBudget(self, request: pb.CreateBudgetRequest, context: Context) -> pb.CreateBudgetResponse:
-        command = budgets.create_budget(request, caller())
-        outcome = await self._engine.submit_one(command, context.time_remaining())
+        outcome = await self._done(budgets.create_budget(request, caller()), context)
         response = pb.CreateBudgetResponse(replayed=outcome.replayed)
         _write(response.budget, outcome)
         return response
 
     async def GrantBudget(self, request: pb.GrantBudgetRequest, context: Context) -> pb.GrantBudgetResponse:
-        command = budgets.grant_budget(request, caller())
-        outcome = await self._engine.submit_one(command, context.time_remaining())
+        outcome = await self._done(budgets.grant_budget(request, caller()), context)
         response = pb.GrantBudgetResponse(replayed=outcome.replayed)
         _write(response.budget, outcome)
         return response
+
+    async def UpdateBudget(self, request: pb.UpdateBudgetRequest, context: Context) -> pb.UpdateBudgetResponse:
+        outcome = await self._done(budgets.update_budget(request, caller()), context)
+        response = pb.UpdateBudgetResponse(replayed=outcome.replayed, applied=outcome.applied)
+        _write(response.budget, outcome)
+        return response
+
+    async def CloseBudget(self, request: pb.CloseBudgetRequest, context: Context) -> pb.CloseBudgetResponse:
+        outcome = await self._done(budgets.close_budget(request, caller()), context)
+        response = pb.CloseBudgetResponse(replayed=outcome.replayed, applied=outcome.applied)
+        _write(response.budget, outcome)
+        return response
+
+    async def MoveBudget(self, request: pb.MoveBudgetRequest, context: Context) -> pb.MoveBudgetResponse:
+        outcome = await self._done(budgets.move_budget(request, caller()), context)
+        response = pb.MoveBudgetResponse(replayed=outcome.replayed, applied=outcome.applied)
+        _write(response.budget, outcome)
+        return response
+
+    async def _done(self, command: BudgetCommand, context: Context) -> Outcome:
+        return await self._engine.submit_one(command, context.time_remaining())
 
     async def GetBudget(self, request: pb.GetBudgetRequest, _context: Context) -> pb.GetBudgetResponse:
         tenant, budget_id = caller().tenant, identifier(request.budget_id, "budget_id")

@@ -51,6 +51,8 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.STORE_UNAVAILABLE: Told(_C.UNAVAILABLE, "The database cannot take writes; nothing was done."),
     Reason.DEADLINE_PASSED: Told(_C.DEADLINE_EXCEEDED, "The deadline passed before the request was begun."),
     Reason.INTERNAL: Told(_C.INTERNAL, "A fault of the server; nothing was done."),
+    Reason.HOLD_TOO_LARGE: Told(_C.FAILED_PRECONDITION, "The hold is above the cap of a budget on the path."),
+    Reason.TOO_MANY_HOLDS: Told(_C.FAILED_PRECONDITION, "A budget on the path has too many open holds."),
 }
 
 _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for reason in Reason}

@@ -24,14 +24,16 @@ from ledger.service.interceptor import Boundary
 from ledger.service.journal import Journal
 from ledger.service.prices import Prices
 from ledger.service.tokens import Tokens
+from ledger.service.writes import Writes
 from ledger.settings import PREFIX, Settings
 from ledger.store.database import Database
 from ledger.store.fitness import verify
-from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
+from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
 from ledger.v1.budget_pb2_grpc import add_BudgetServiceServicer_to_server
 from ledger.v1.hold_pb2_grpc import add_HoldServiceServicer_to_server
 from ledger.v1.journal_pb2_grpc import add_JournalServiceServicer_to_server
 from ledger.v1.price_pb2_grpc import add_PriceServiceServicer_to_server
+from ledger.v1.write_pb2_grpc import add_WriteServiceServicer_to_server
 
 log = logging.getLogger("ledger.service")
 
@@ -42,6 +44,7 @@ SERVICES = tuple(
         (budget_pb2, "BudgetService"),
         (price_pb2, "PriceService"),
         (journal_pb2, "JournalService"),
+        (write_pb2, "WriteService"),
     )
 )
 # How long an answer may take from its handler to the wire.
@@ -87,6 +90,7 @@ class Server:
         add_BudgetServiceServicer_to_server(Budgets(self._engine, self._reader), server)
         add_PriceServiceServicer_to_server(Prices(self._engine, self._reader), server)
         add_JournalServiceServicer_to_server(Journal(self._reader), server)
+        add_WriteServiceServicer_to_server(Writes(self._engine, self._reader), server)
         add_HealthServicer_to_server(self._health, server)
         if settings.reflection:
             reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Select, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.domain.batch import Decision
-from ledger.store.tables import entry, evidence, receipt
+from ledger.store.tables import entry, evidence, receipt, refused
 
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 _IN_THE_FUTURE = "22023"
@@ -64,4 +64,7 @@ def _witness(decision: Decision) -> Select[int] | None:
             receipt.c.recorded_at == claimed.recorded_at,
             receipt.c.fingerprint == claimed.fingerprint,
         )
+    if decision.refused:
+        refusal = decision.refused[0]
+        return one.where(refused.c.tenant == refusal.tenant, refused.c.refused_id == refusal.refused_id)
     return None

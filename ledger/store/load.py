@@ -1,46 +1,78 @@
 """Reading the rows that a batch of commands is decided on: locked first, everything else after.
 
 Two round trips. The first locks the holds and finds the budgets, which say which books are needed; the second locks those,
-and only then reads receipts, exclusive keys, grants, cards and the clock: read before the locks, they would be stale.
+and only then reads receipts, exclusive keys, grants, cards and the clock: read before the locks, they would be stale. For the
+same reason it asks whether a budget changed meanwhile (its path, its caps, its end); then everything is loaded again.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import TypeAlias
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, cast, select
+from sqlalchemy import Connection, Text, case, cast, literal_column, select
 
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
-    CreateBudget,
     GrantBudget,
     PutPriceCard,
     Reserve,
     Resolve,
     Usage,
 )
-from ledger.domain.model import Book, Grant, Hold
-from ledger.domain.needs import books_to_lock, budgets_named, card_named, card_of, financial_book
+from ledger.domain.keyed import OnBudget
+from ledger.domain.model import Book, Classification, Grant, Hold, SeenFact
+from ledger.domain.needs import (
+    books_to_lock,
+    budget_of,
+    budgets_named,
+    card_named,
+    card_of,
+    fact_brought,
+    financial_book,
+    subtree_moved,
+    tree_changed,
+)
 from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
+from ledger.store.arrays import Integers
 from ledger.store.database import Memory, memory_of
 from ledger.store.pipeline import StaleRow, pipeline, rows_of
-from ledger.store.statements import ONE, chains, columns_of, look_up, open_missing, statement
+from ledger.store.statements import (
+    ONE,
+    chains,
+    changed_since,
+    columns_of,
+    look_up,
+    open_missing,
+    statement,
+    subtrees,
+)
 
 Key: TypeAlias = tuple[str, str]
 CardKey: TypeAlias = tuple[str, str, int]
 CardRow: TypeAlias = tuple[str, str, int, str]
 
-_hold, _book, _card = t.hold.c, t.book.c, t.price_card.c
+_hold, _book, _card, _budget = t.hold.c, t.book.c, t.price_card.c, t.budget.c
+_seen = t.evidence.c
+_resolves = _seen.classification == literal_column(f"'{Classification.AUTHORITATIVE.value}'", Text())
+_resolved_at = case((_resolves, _seen.digest)).label("digest")
 _a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
 
 LOCK_HOLDS = look_up(columns_of(t.hold).with_for_update(key_share=True), (_hold.tenant, _hold.operation_id))
-BUDGET_CHAINS = chains(t.budget, (t.budget.c.tenant, t.budget.c.budget_id), t.budget.c.path)
+_budget_key = (_budget.tenant, _budget.budget_id)
+# Until the transaction ends; the first lock of all. Its keys are hashes of tenants: two that share one take turns, and no more.
+LOCK_TREES = statement(
+    "SELECT pg_advisory_xact_lock(tree) FROM unnest($1::bigint[]) AS trees (tree)", ["tree"], [Integers]
+)
+BUDGET_CHAINS = chains(t.budget, _budget_key, _budget.path)
+SUBTREES = subtrees(t.budget, _budget_key, t.parent_id)
+CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
 OPEN_BOOKS = open_missing(t.book)
 LOCK_BOOKS = look_up(columns_of(t.book).with_for_update(key_share=True), (_book.tenant, _book.book_id))
 RECEIPTS = look_up(columns_of(t.receipt).limit(ONE), list(t.receipt.primary_key.columns))
@@ -49,15 +81,20 @@ EXCLUSIVE = look_up(
     (_hold.tenant, _hold.exclusive_key),
 )
 GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.primary_key.columns))
-CLOSED_BOOKS = look_up(
-    select(_book.tenant, _book.book_id).where(_book.closed).limit(ONE), (_book.tenant, _book.book_id)
-)
+CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+# What resolved the hold before what did not, and the latest of it.
+FACTS = look_up(
+    select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
+    .order_by(_resolves.desc(), _seen.evidence_id.desc())
+    .limit(ONE),
+    (_seen.tenant, _seen.operation_id, _seen.fact),
+)
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
-_WITHOUT_HOLD = (CreateBudget, GrantBudget, PutPriceCard)
+_WITHOUT_HOLD = (OnBudget, PutPriceCard)
 
 
 def load(
@@ -65,16 +102,19 @@ def load(
 ) -> tuple[Loaded, str]:
     """Locks and reads what the commands need, and gives it with the transaction's id (for pg_xact_status).
 
-    The locks are held until the transaction ends. Raises StaleRow if a book that was there is gone, and
+    The locks are held until the transaction ends. Raises StaleRow if a book that was there is gone or a budget was changed, and
     sqlalchemy.exc.DBAPIError if the database refuses or cannot be reached.
     """
     memory = memory_of(connection)
     with pipeline(connection) as p:
+        p.send(LOCK_TREES, _trees(commands))
         held = p.send(LOCK_HOLDS, sorted({c.hold_key for c in commands if not isinstance(c, _WITHOUT_HOLD)}))
         named = {(c.caller.tenant, budget_id) for c in commands for budget_id in budgets_named(c)}
         chained = p.send(BUDGET_CHAINS, sorted(named))
+        below = p.send(SUBTREES, sorted({key for c in commands if (key := subtree_moved(c)) is not None}))
     holds = {(hold.tenant, hold.operation_id): hold for hold in map(rows.hold_from, rows_of(held))}
-    budgets = {(budget.tenant, budget.budget_id): budget for budget in map(rows.budget_from, rows_of(chained))}
+    found = map(rows.budget_from, (*rows_of(chained), *rows_of(below)))
+    budgets = {(budget.tenant, budget.budget_id): budget for budget in found}
     financial = _financial_books(commands, holds, stripe)
     budget_books = {key for c in commands for key in books_to_lock(c, holds.get(_hold_key(c)), budgets)}
     to_lock = sorted(budget_books | financial.keys())
@@ -85,15 +125,19 @@ def load(
     with pipeline(connection) as p:
         opened = p.send(OPEN_BOOKS, list(map(rows.book_row, to_open)))
         locked = p.send(LOCK_BOOKS, to_lock)
+        changed = p.send(CHANGED_BUDGETS, [(*key, budgets[key].version) for key in sorted(budgets)])
         receipts = p.send(RECEIPTS, [c.receipt_key for c in commands])
         exclusive = p.send(EXCLUSIVE, _exclusive_keys(commands))
         grants = p.send(
             GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
         )
-        closed = p.send(CLOSED_BOOKS, _dispatched_from(commands, holds))
+        closed = p.send(CLOSED_BUDGETS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         clock = p.run(CLOCK)
+    if rows_of(changed):
+        raise StaleRow("a budget changed before the locks were there")
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
     _still_there(memory, to_lock, books)
@@ -104,11 +148,12 @@ def load(
         stripe=stripe,
         holds=holds,
         books=books,
-        closed_books=frozenset(rows_of(closed)),
+        closed_budgets=frozenset(rows_of(closed)),
         budgets=budgets,
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
     )
     return loaded, transaction_id
@@ -154,9 +199,20 @@ def _exclusive_keys(commands: Sequence[Command]) -> list[Key]:
 
 
 def _dispatched_from(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key]:
-    """The books of the holds that are to be dispatched: nothing is posted to them, but none may be closed."""
+    """The budgets of the holds that are to be dispatched: nothing is posted there, but none may be closed."""
     going = (holds[c.hold_key] for c in commands if isinstance(c, BeginDispatch) and c.hold_key in holds)
-    return sorted({(hold.tenant, book_id) for hold in going for book_id in hold.books})
+    return sorted({(hold.tenant, budget_of(book_id)) for hold in going for book_id in hold.books})
+
+
+def _trees(commands: Sequence[Command]) -> list[tuple[int]]:
+    """The locks of the trees that the commands change, in one order."""
+    tenants = {tenant for c in commands if (tenant := tree_changed(c)) is not None}
+    return sorted((_tree_lock(tenant),) for tenant in tenants)
+
+
+def _tree_lock(tenant: str) -> int:
+    hashed = hashlib.sha256(b"ledger/tree\n" + tenant.encode()).digest()
+    return int.from_bytes(hashed[:8], signed=True)
 
 
 def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:

@@ -60,7 +60,7 @@ def book_from(row: Row) -> Book:
 
 book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
-    "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
+    "open_holds", "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
 )  # fmt: skip
 
 
@@ -70,8 +70,9 @@ def budget_from(row: Row) -> Budget:
 
 
 budget_row: Callable[[Budget], Row] = attrgetter(
-    "tenant", "budget_id", "path", "currency", "display_name", "limit", "created_at"
-)
+    "tenant", "budget_id", "path", "currency", "display_name", "limit", "created_at", "max_hold", "max_open_holds", "closed_at",
+    "version",
+)  # fmt: skip
 
 
 def receipt_from(row: Row) -> Receipt:

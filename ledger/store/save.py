@@ -15,22 +15,25 @@ _CHANGING_HOLD = (
     "lease_expires_at", "inferred", "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest",
     "settled", "resolved_at", "version",
 )  # fmt: skip
-_CHANGING_BOOK = ("floor", "closed", "version", *t.BALANCES)
+_CHANGING_BOOK = ("floor", "closed", "version", "open_holds", *t.BALANCES)
+_CHANGING_BUDGET = ("path", "max_hold", "max_open_holds", "closed_at", "version")
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
 _book_change = attrgetter("tenant", "book_id", "budget_id", "provider", *_CHANGING_BOOK)
+_budget_change = attrgetter("tenant", "budget_id", *_CHANGING_BUDGET)
 
 _receipt_key = itemgetter(0, 1, 2, 3)
-_budget_key = itemgetter(0, 1)
 
 NEW_BUDGETS = append(t.budget)
 NEW_BOOKS = append(t.book)
 NEW_HOLDS = append(t.hold)
 # A row that was read under its lock is at the version before. These guards hold if it was not.
 CHANGED_HOLDS = change(t.hold, _CHANGING_HOLD, "hold.version = excluded.version - 1")
+CHANGED_BUDGETS = change(t.budget, _CHANGING_BUDGET, "budget.version = excluded.version - 1")
 CHANGED_BOOKS = change(t.book, _CHANGING_BOOK, "book.version <= excluded.version", checked=("budget_id", "provider"))
 NEW_ENTRIES = append(t.entry)
 NEW_POSTINGS = append(t.posting)
 NEW_RECEIPTS = append(t.receipt)
+NEW_REFUSED = append(t.refused)
 NEW_EVIDENCE = append(t.evidence)
 NEW_RESOLUTIONS = append(t.resolution)
 NEW_INCIDENTS = append_once(t.incident)
@@ -41,7 +44,7 @@ NEW_CARDS = append(t.price_card)
 def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
     """Writes the decided rows within the transaction in which `loaded` was loaded.
 
-    The number of statements depends on which kinds of rows there are, not on how many. Raises StaleRow if a hold or book is
+    The number of statements depends on which kinds of rows there are, not on how many. Raises StaleRow if a hold, book or budget is
     not the one that was loaded, and sqlalchemy.exc.DBAPIError if the database refuses a row (IntegrityError: a key that is
     taken, or a law). After either nothing of the batch is saved, and the transaction must be rolled back.
     """
@@ -49,10 +52,13 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
     # New rows go in by the order of their keys: two batches with the same keys wait for each other then, and never crosswise.
     holds = [(d.holds[key], key in loaded.holds) for key in sorted(d.holds)]
     books = [(d.books[key], key in loaded.books) for key in sorted(d.books)]
+    budgets = [(d.budgets[key], key in loaded.budgets) for key in sorted(d.budgets)]
+    changed_budgets = [_budget_change(budget) for budget, known in budgets if known]
     changed_holds = [_hold_change(hold) for hold, known in holds if known]
     changed_books = [_book_change(book) for book, known in books if known]
     with pipeline(connection) as p:
-        p.send(NEW_BUDGETS, sorted(map(rows.budget_row, d.budgets), key=_budget_key))
+        p.send(NEW_BUDGETS, [rows.budget_row(budget) for budget, known in budgets if not known])
+        budgets_written = p.send(CHANGED_BUDGETS, changed_budgets)
         p.send(NEW_BOOKS, [rows.book_row(book) for book, known in books if not known])
         books_written = p.send(CHANGED_BOOKS, changed_books)
         p.send(NEW_HOLDS, [rows.hold_row(hold) for hold, known in holds if not known])
@@ -60,11 +66,13 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_ENTRIES, d.entries)
         p.send(NEW_POSTINGS, d.postings)
         p.send(NEW_RECEIPTS, sorted(d.receipts, key=_receipt_key))
+        p.send(NEW_REFUSED, d.refused)
         p.send(NEW_EVIDENCE, list(map(rows.evidence_row, d.evidence)))
         p.send(NEW_RESOLUTIONS, d.resolutions)
         p.send(NEW_INCIDENTS, d.incidents)
         p.send(NEW_GRANTS, d.grants)
         p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
+    _all_written("budget", budgets_written, len(changed_budgets))
     _all_written("book", books_written, len(changed_books))
     _all_written("hold", holds_written, len(changed_holds))
 

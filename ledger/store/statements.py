@@ -134,6 +134,28 @@ def chains(table: Table, key: Sequence[Column[Any]], path: Column[Any]) -> State
     return _compile(select(*found.c).select_from(steps.join(found, true())), key)
 
 
+def changed_since(keys: Sequence[Column[Any]], version: Column[Any]) -> Statement:
+    """The keys of the rows that are not at the version any more that is given with each."""
+    sent = [*keys, version]
+    k = _unnest(sent, "k")
+    same = [c == k.c[c.name] for c in keys]
+    row = select(*keys).where(*same, version != k.c[version.name]).limit(ONE).lateral("found")
+    return _compile(select(*row.c).select_from(k.join(row, true())), sent)
+
+
+def subtrees(table: Table, key: Sequence[Column[Any]], parent: ColumnElement[str]) -> Statement:
+    """The rows with the keys and all that is below them, level by level."""
+    tenant, name = key
+    k = _unnest(key, "k")
+    top = columns_of(table).where(*(c == k.c[c.name] for c in key)).limit(ONE).lateral("top")
+    tree = select(*top.c).select_from(k.join(top, true())).cte("tree", recursive=True)
+    # OFFSET keeps the planner from making it a join over the whole table.
+    children = columns_of(table).where(tenant == tree.c[tenant.name], parent == tree.c[name.name])
+    child = children.offset(literal_column("0", Integer())).lateral("child")
+    tree = tree.union_all(select(*child.c).select_from(tree.join(child, true())))
+    return _compile(select(*tree.c), key)
+
+
 def append(table: Table) -> Statement:
     """INSERT of rows with all columns."""
     return _compile(_insert(table), list(table.c))

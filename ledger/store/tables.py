@@ -77,10 +77,16 @@ budget = Table(
     _text("display_name"),
     _money("limit_amount", null=True),
     _time("created_at"),
+    _money("max_hold", null=True),
+    Column("max_open_holds", Integer, nullable=True),
+    _time("closed_at", null=True),
+    Column("version", BigInteger, nullable=False),
     # Lists of ids travel as one text, joined by a control character.
     CheckConstraint("budget_id !~ '[[:cntrl:]]'", name="id_has_no_control_characters"),
     CheckConstraint("path[cardinality(path)] = budget_id", name="path_ends_at_the_budget"),
+    CheckConstraint("cardinality(path) <= 8", name="path_has_at_most_eight_levels"),
     CheckConstraint("limit_amount >= 0", name="limit_is_not_negative"),
+    CheckConstraint("max_hold >= 0 AND max_open_holds >= 0", name="caps_are_not_negative"),
 )
 
 parent_id = literal_column("(path[cardinality(path) - 1])", Text(collation="C"))
@@ -100,6 +106,7 @@ book = Table(
     _money("floor", null=True),
     Column("closed", Boolean, nullable=False),
     Column("version", BigInteger, nullable=False),
+    Column("open_holds", BigInteger, nullable=False),
     *(_money(balance) for balance in BALANCES),
     CheckConstraint(
         "authority + deficit = available + held + unknown + spent", name="authority_and_deficit_equal_the_rest"
@@ -116,6 +123,9 @@ book = Table(
     ),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
     CheckConstraint("version >= 0", name="version_counts_postings"),
+    CheckConstraint(
+        "open_holds >= 0 AND (open_holds > 0 OR held = 0 AND unknown = 0)", name="money_is_held_by_open_holds"
+    ),
     # Hot rows: room for several versions of each on its page, so that updates stay HOT.
     postgresql_with={"fillfactor": 30},
 )
@@ -233,6 +243,26 @@ receipt = Table(
     _time("recorded_at"),
 )
 
+# What was said about one operation, budget or card is found by its name. That comes first: with the tenant in front the planner may
+# take this index for the look-up of a key, and read all receipts of the tenant.
+Index("receipt_resource", receipt.c.resource, receipt.c.tenant)
+
+refused = Table(
+    "refused",
+    metadata,
+    _key("tenant"),
+    Column("refused_id", Uuid, primary_key=True),
+    _text("actor"),
+    _text("command"),
+    _text("key"),
+    _bytes("fingerprint"),
+    _text("resource"),
+    _text("reason"),
+    _text("state", null=True),
+    _time("recorded_at"),
+)
+Index("refused_resource", refused.c.resource, refused.c.tenant)
+
 evidence = Table(
     "evidence",
     metadata,
@@ -253,11 +283,12 @@ evidence = Table(
     _text("provider_receipt", null=True),
     _bytes("digest", null=True),
     _bytes("fact"),
-    _json("body"),
+    _json("body", null=True),
     CheckConstraint(
         "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')",
         name="classification_is_known",
     ),
+    CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
 )
 
 resolution = Table(

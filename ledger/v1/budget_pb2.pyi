@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -31,6 +32,10 @@ class Budget(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     BALANCES_FIELD_NUMBER: _builtins.int
+    MAX_HOLD_FIELD_NUMBER: _builtins.int
+    MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    CLOSE_TIME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     budget_id: _builtins.str
     parent_id: _builtins.str
     """Empty: a root."""
@@ -38,10 +43,20 @@ class Budget(_message.Message):
     display_name: _builtins.str
     limit: _builtins.str
     """Absent: unlimited. "0": nothing."""
+    max_hold: _builtins.str
+    """The most that one hold may set aside. Absent: no cap."""
+    max_open_holds: _builtins.int
+    """How many holds may be open (not terminal) at a time, counted in the book of the current period. Absent: no cap."""
+    version: _builtins.int
+    """Grows by one with each change of the budget itself; its balances are not part of it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def balances(self) -> Global___Balances: ...
+    @_builtins.property
+    def close_time(self) -> _timestamp_pb2.Timestamp:
+        """Absent: it is not closed."""
+
     def __init__(
         self,
         *,
@@ -52,14 +67,27 @@ class Budget(_message.Message):
         limit: _builtins.str | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         balances: Global___Balances | None = ...,
+        max_hold: _builtins.str | None = ...,
+        max_open_holds: _builtins.int | None = ...,
+        close_time: _timestamp_pb2.Timestamp | None = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "balances", b"balances", "create_time", b"create_time", "limit", b"limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "balances", b"balances", "budget_id", b"budget_id", "create_time", b"create_time", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "parent_id", b"parent_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__max_hold: _TypeAlias = _typing.Literal["max_hold"]  # noqa: Y015
+    _WhichOneofArgType__max_hold: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold"]  # noqa: Y015
+    _WhichOneofReturnType__max_open_holds: _TypeAlias = _typing.Literal["max_open_holds"]  # noqa: Y015
+    _WhichOneofArgType__max_open_holds: _TypeAlias = _typing.Literal["_max_open_holds", b"_max_open_holds"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hold) -> _WhichOneofReturnType__max_hold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_open_holds) -> _WhichOneofReturnType__max_open_holds | None: ...
 
 Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
@@ -78,12 +106,15 @@ class Balances(_message.Message):
     SPENT_FIELD_NUMBER: _builtins.int
     DEFICIT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
+    OPEN_HOLDS_FIELD_NUMBER: _builtins.int
     authority: _builtins.str
     available: _builtins.str
     held: _builtins.str
     unknown: _builtins.str
     spent: _builtins.str
     deficit: _builtins.str
+    open_holds: _builtins.int
+    """Holds that have the book on their path and are not terminal."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -96,10 +127,11 @@ class Balances(_message.Message):
         spent: _builtins.str = ...,
         deficit: _builtins.str = ...,
         as_of: _timestamp_pb2.Timestamp | None = ...,
+        open_holds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "deficit", b"deficit", "held", b"held", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -115,12 +147,16 @@ class CreateBudgetRequest(_message.Message):
     CURRENCY_FIELD_NUMBER: _builtins.int
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    MAX_HOLD_FIELD_NUMBER: _builtins.int
+    MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
     idempotency_key: _builtins.str
     budget_id: _builtins.str
     parent_id: _builtins.str
     currency: _builtins.str
     display_name: _builtins.str
     limit: _builtins.str
+    max_hold: _builtins.str
+    max_open_holds: _builtins.int
     def __init__(
         self,
         *,
@@ -130,14 +166,25 @@ class CreateBudgetRequest(_message.Message):
         currency: _builtins.str = ...,
         display_name: _builtins.str = ...,
         limit: _builtins.str | None = ...,
+        max_hold: _builtins.str | None = ...,
+        max_open_holds: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "budget_id", b"budget_id", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "parent_id", b"parent_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__max_hold: _TypeAlias = _typing.Literal["max_hold"]  # noqa: Y015
+    _WhichOneofArgType__max_hold: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold"]  # noqa: Y015
+    _WhichOneofReturnType__max_open_holds: _TypeAlias = _typing.Literal["max_open_holds"]  # noqa: Y015
+    _WhichOneofArgType__max_open_holds: _TypeAlias = _typing.Literal["_max_open_holds", b"_max_open_holds"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hold) -> _WhichOneofReturnType__max_hold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_open_holds) -> _WhichOneofReturnType__max_open_holds | None: ...
 
 Global___CreateBudgetRequest: _TypeAlias = CreateBudgetRequest  # noqa: Y015
 
@@ -306,3 +353,173 @@ class GrantBudgetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GrantBudgetResponse: _TypeAlias = GrantBudgetResponse  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    MAX_HOLD_FIELD_NUMBER: _builtins.int
+    MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    budget_id: _builtins.str
+    max_hold: _builtins.str
+    max_open_holds: _builtins.int
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """Which of the fields below are changed; at least one. A field that is in it and absent is taken away: no cap."""
+
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        budget_id: _builtins.str = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        max_hold: _builtins.str | None = ...,
+        max_open_holds: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "idempotency_key", b"idempotency_key", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_hold: _TypeAlias = _typing.Literal["max_hold"]  # noqa: Y015
+    _WhichOneofArgType__max_hold: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold"]  # noqa: Y015
+    _WhichOneofReturnType__max_open_holds: _TypeAlias = _typing.Literal["max_open_holds"]  # noqa: Y015
+    _WhichOneofArgType__max_open_holds: _TypeAlias = _typing.Literal["_max_open_holds", b"_max_open_holds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hold) -> _WhichOneofReturnType__max_hold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_open_holds) -> _WhichOneofReturnType__max_open_holds | None: ...
+
+Global___UpdateBudgetRequest: _TypeAlias = UpdateBudgetRequest  # noqa: Y015
+
+@_typing.final
+class UpdateBudgetResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: it was so already; nothing changed."""
+    @_builtins.property
+    def budget(self) -> Global___Budget: ...
+    def __init__(
+        self,
+        *,
+        budget: Global___Budget | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "budget", b"budget", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateBudgetResponse: _TypeAlias = UpdateBudgetResponse  # noqa: Y015
+
+@_typing.final
+class CloseBudgetRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    budget_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        budget_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "idempotency_key", b"idempotency_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseBudgetRequest: _TypeAlias = CloseBudgetRequest  # noqa: Y015
+
+@_typing.final
+class CloseBudgetResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: it was closed already; nothing changed."""
+    @_builtins.property
+    def budget(self) -> Global___Budget: ...
+    def __init__(
+        self,
+        *,
+        budget: Global___Budget | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "budget", b"budget", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloseBudgetResponse: _TypeAlias = CloseBudgetResponse  # noqa: Y015
+
+@_typing.final
+class MoveBudgetRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    budget_id: _builtins.str
+    parent_id: _builtins.str
+    """Empty: it becomes a root."""
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        budget_id: _builtins.str = ...,
+        parent_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "idempotency_key", b"idempotency_key", "parent_id", b"parent_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MoveBudgetRequest: _TypeAlias = MoveBudgetRequest  # noqa: Y015
+
+@_typing.final
+class MoveBudgetResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: it stood there already; nothing changed."""
+    @_builtins.property
+    def budget(self) -> Global___Budget: ...
+    def __init__(
+        self,
+        *,
+        budget: Global___Budget | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "budget", b"budget", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MoveBudgetResponse: _TypeAlias = MoveBudgetResponse  # noqa: Y015

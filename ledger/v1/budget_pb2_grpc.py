@@ -55,6 +55,21 @@ class BudgetServiceStub:
                 request_serializer=ledger_dot_v1_dot_budget__pb2.GrantBudgetRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_budget__pb2.GrantBudgetResponse.FromString,
                 _registered_method=True)
+        self.UpdateBudget = channel.unary_unary(
+                '/ledger.v1.BudgetService/UpdateBudget',
+                request_serializer=ledger_dot_v1_dot_budget__pb2.UpdateBudgetRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_budget__pb2.UpdateBudgetResponse.FromString,
+                _registered_method=True)
+        self.CloseBudget = channel.unary_unary(
+                '/ledger.v1.BudgetService/CloseBudget',
+                request_serializer=ledger_dot_v1_dot_budget__pb2.CloseBudgetRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_budget__pb2.CloseBudgetResponse.FromString,
+                _registered_method=True)
+        self.MoveBudget = channel.unary_unary(
+                '/ledger.v1.BudgetService/MoveBudget',
+                request_serializer=ledger_dot_v1_dot_budget__pb2.MoveBudgetRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_budget__pb2.MoveBudgetResponse.FromString,
+                _registered_method=True)
 
 
 class BudgetServiceServicer:
@@ -89,6 +104,30 @@ class BudgetServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateBudget(self, request, context):
+        """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseBudget(self, request, context):
+        """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
+        are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveBudget(self, request, context):
+        """Puts a budget, with all that is below it, under another parent. Holds that exist keep the path of their reserve, and
+        what they moved stays where it is. Refused: a parent that is closed, below the budget itself, of another currency, or so
+        deep that a level would be the ninth. Roles: admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BudgetServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +150,21 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.GrantBudget,
                     request_deserializer=ledger_dot_v1_dot_budget__pb2.GrantBudgetRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_budget__pb2.GrantBudgetResponse.SerializeToString,
+            ),
+            'UpdateBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateBudget,
+                    request_deserializer=ledger_dot_v1_dot_budget__pb2.UpdateBudgetRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_budget__pb2.UpdateBudgetResponse.SerializeToString,
+            ),
+            'CloseBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseBudget,
+                    request_deserializer=ledger_dot_v1_dot_budget__pb2.CloseBudgetRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_budget__pb2.CloseBudgetResponse.SerializeToString,
+            ),
+            'MoveBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveBudget,
+                    request_deserializer=ledger_dot_v1_dot_budget__pb2.MoveBudgetRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_budget__pb2.MoveBudgetResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +276,87 @@ class BudgetService:
             '/ledger.v1.BudgetService/GrantBudget',
             ledger_dot_v1_dot_budget__pb2.GrantBudgetRequest.SerializeToString,
             ledger_dot_v1_dot_budget__pb2.GrantBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.BudgetService/UpdateBudget',
+            ledger_dot_v1_dot_budget__pb2.UpdateBudgetRequest.SerializeToString,
+            ledger_dot_v1_dot_budget__pb2.UpdateBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.BudgetService/CloseBudget',
+            ledger_dot_v1_dot_budget__pb2.CloseBudgetRequest.SerializeToString,
+            ledger_dot_v1_dot_budget__pb2.CloseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.BudgetService/MoveBudget',
+            ledger_dot_v1_dot_budget__pb2.MoveBudgetRequest.SerializeToString,
+            ledger_dot_v1_dot_budget__pb2.MoveBudgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

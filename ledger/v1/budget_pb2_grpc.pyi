@@ -41,6 +41,17 @@ class BudgetServiceStub:
     """In order of budget_id. Roles: finance, auditor, admin."""
     GrantBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]
     """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+    UpdateBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.UpdateBudgetRequest, _budget_pb2.UpdateBudgetResponse]
+    """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+    CloseBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.CloseBudgetRequest, _budget_pb2.CloseBudgetResponse]
+    """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
+    are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
+    """
+    MoveBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.MoveBudgetRequest, _budget_pb2.MoveBudgetResponse]
+    """Puts a budget, with all that is below it, under another parent. Holds that exist keep the path of their reserve, and
+    what they moved stays where it is. Refused: a parent that is closed, below the budget itself, of another currency, or so
+    deep that a level would be the ninth. Roles: admin.
+    """
 
 @_typing.type_check_only
 class BudgetServiceAsyncStub(BudgetServiceStub):
@@ -55,6 +66,17 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     """In order of budget_id. Roles: finance, auditor, admin."""
     GrantBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]  # type: ignore[assignment]
     """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+    UpdateBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.UpdateBudgetRequest, _budget_pb2.UpdateBudgetResponse]  # type: ignore[assignment]
+    """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+    CloseBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.CloseBudgetRequest, _budget_pb2.CloseBudgetResponse]  # type: ignore[assignment]
+    """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
+    are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
+    """
+    MoveBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.MoveBudgetRequest, _budget_pb2.MoveBudgetResponse]  # type: ignore[assignment]
+    """Puts a budget, with all that is below it, under another parent. Holds that exist keep the path of their reserve, and
+    what they moved stays where it is. Refused: a parent that is closed, below the budget itself, of another currency, or so
+    deep that a level would be the ninth. Roles: admin.
+    """
 
 class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
     """Budgets: a tree of limits. A hold is debited on every level above the budgets that it names."""
@@ -90,5 +112,34 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_budget_pb2.GrantBudgetResponse, _abc.Awaitable[_budget_pb2.GrantBudgetResponse]]:
         """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+
+    @_abc_1.abstractmethod
+    def UpdateBudget(
+        self,
+        request: _budget_pb2.UpdateBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_pb2.UpdateBudgetResponse, _abc.Awaitable[_budget_pb2.UpdateBudgetResponse]]:
+        """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+
+    @_abc_1.abstractmethod
+    def CloseBudget(
+        self,
+        request: _budget_pb2.CloseBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_pb2.CloseBudgetResponse, _abc.Awaitable[_budget_pb2.CloseBudgetResponse]]:
+        """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
+        are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
+        """
+
+    @_abc_1.abstractmethod
+    def MoveBudget(
+        self,
+        request: _budget_pb2.MoveBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_pb2.MoveBudgetResponse, _abc.Awaitable[_budget_pb2.MoveBudgetResponse]]:
+        """Puts a budget, with all that is below it, under another parent. Holds that exist keep the path of their reserve, and
+        what they moved stays where it is. Refused: a parent that is closed, below the budget itself, of another currency, or so
+        deep that a level would be the ninth. Roles: admin.
+        """
 
 def add_BudgetServiceServicer_to_server(servicer: BudgetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -35,7 +35,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_NOT_FOUND: _ErrorReason.ValueType  # 4
     """What the request names does not exist for this tenant. NOT_FOUND."""
     ERROR_REASON_INSUFFICIENT_BUDGET: _ErrorReason.ValueType  # 5
-    """A budget on the hold's path has too little available; metadata names the level. FAILED_PRECONDITION."""
+    """A budget on the hold's path has too little available; metadata names the level, its limit and balances. FAILED_PRECONDITION."""
     ERROR_REASON_HOLD_STATE: _ErrorReason.ValueType  # 6
     """The hold is in a state that does not allow this. FAILED_PRECONDITION."""
     ERROR_REASON_EVIDENCE_REJECTED: _ErrorReason.ValueType  # 7
@@ -70,6 +70,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """A fault of the server; nothing was done. INTERNAL."""
+    ERROR_REASON_HOLD_TOO_LARGE: _ErrorReason.ValueType  # 24
+    """The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
+    FAILED_PRECONDITION.
+    """
+    ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 25
+    """A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a command was refused. The name without its prefix is the `reason` of google.rpc.ErrorInfo (domain "ledger.v1")."""
@@ -84,7 +90,7 @@ ERROR_REASON_ROLE_NOT_ALLOWED: ErrorReason.ValueType  # 3
 ERROR_REASON_NOT_FOUND: ErrorReason.ValueType  # 4
 """What the request names does not exist for this tenant. NOT_FOUND."""
 ERROR_REASON_INSUFFICIENT_BUDGET: ErrorReason.ValueType  # 5
-"""A budget on the hold's path has too little available; metadata names the level. FAILED_PRECONDITION."""
+"""A budget on the hold's path has too little available; metadata names the level, its limit and balances. FAILED_PRECONDITION."""
 ERROR_REASON_HOLD_STATE: ErrorReason.ValueType  # 6
 """The hold is in a state that does not allow this. FAILED_PRECONDITION."""
 ERROR_REASON_EVIDENCE_REJECTED: ErrorReason.ValueType  # 7
@@ -119,6 +125,12 @@ ERROR_REASON_DEADLINE_PASSED: ErrorReason.ValueType  # 21
 """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """A fault of the server; nothing was done. INTERNAL."""
+ERROR_REASON_HOLD_TOO_LARGE: ErrorReason.ValueType  # 24
+"""The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
+FAILED_PRECONDITION.
+"""
+ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 25
+"""A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _RecoveryAction:

@@ -172,6 +172,8 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     """A resolved hold was reported again with other facts."""
     INCIDENT_KIND_DOUBLE_ACCEPTANCE: _IncidentKind.ValueType  # 2
     """Two provider receipts for one hold: the provider accepted twice."""
+    INCIDENT_KIND_WRITE_MISMATCH: _IncidentKind.ValueType  # 4
+    """A caller believed something of a write that the rows do not have."""
 
 class IncidentKind(_IncidentKind, metaclass=_IncidentKindEnumTypeWrapper): ...
 
@@ -180,6 +182,8 @@ INCIDENT_KIND_RESOLUTION_CONFLICT: IncidentKind.ValueType  # 1
 """A resolved hold was reported again with other facts."""
 INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
+INCIDENT_KIND_WRITE_MISMATCH: IncidentKind.ValueType  # 4
+"""A caller believed something of a write that the rows do not have."""
 Global___IncidentKind: _TypeAlias = IncidentKind  # noqa: Y015
 
 @_typing.final

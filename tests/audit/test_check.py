@@ -193,6 +193,11 @@ DAMAGE = [
     ("3.2", "UNKNOWN 4, its holds come to 0", "UPDATE hold SET state = 'DISPATCHING' WHERE operation_id = 'unknown'"),
     ("3.2", "is on the path of a hold, and is not there", "DELETE FROM book WHERE book_id = 'team#0'"),
     (
+        "3.5",
+        "book org#0 of acme counts 9 open holds, and has",
+        "UPDATE book SET open_holds = 9 WHERE book_id = 'org#0'",
+    ),
+    (
         "3.3",
         "operation dispatching of acme moved",
         "UPDATE entry SET operation_id = 'reserved' WHERE operation_id = 'dispatching'",
@@ -275,9 +280,15 @@ DAMAGE = [
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
     (
+        "5.7",
+        "operation settled of acme has no body",
+        "ALTER TABLE evidence DROP CONSTRAINT evidence_what_resolves_is_kept_whole;"
+        "UPDATE evidence SET body = NULL WHERE operation_id = 'settled'",
+    ),
+    (
         "5.6",
-        "operation settled of acme is AUTHORITATIVE, and no resolution rests on it",
-        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'settled'",
+        "operation rejected of acme is AUTHORITATIVE, and no resolution rests on it",
+        "UPDATE evidence SET classification = 'AUTHORITATIVE' WHERE operation_id = 'rejected'",
     ),
     (
         "5.5",
@@ -339,6 +350,17 @@ DAMAGE = [
         "operation tokens",
         "UPDATE resolution SET lines = jsonb_set(lines, '{0,rate}', '\"4\"') WHERE operation_id = 'tokens'",
     ),
+    (
+        "7.5",
+        "of operation tokens of acme has another fact than its content",
+        "UPDATE evidence SET body = jsonb_set(body, '{model}', '\"gpt-y\"') WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.5",
+        "of operation tokens of acme cannot be read",
+        "UPDATE evidence SET body = '[]' WHERE operation_id = 'tokens'",
+    ),
+    ("7.5", "says nothing that could be observed", "UPDATE evidence SET body = '{}' WHERE operation_id = 'tokens'"),
     ("7.4", "operation released", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'released'"),
     ("7.4", "operation never-sent", "UPDATE resolution SET digest = 'x' WHERE operation_id = 'never-sent'"),
 ]

@@ -45,7 +45,7 @@ RESERVE = (
     """,
     """
     WITH moved AS (
-        UPDATE book SET version = version + 2 * %(size)s,
+        UPDATE book SET version = version + 2 * %(size)s, open_holds = open_holds + %(size)s,
             available = available - %(amount)s, held = held + %(amount)s
         WHERE tenant = %(tenant)s AND book_id = %(book)s RETURNING version - 2 * %(size)s AS before)
     INSERT INTO posting (tenant, book_id, version, entry_id, account, amount)
@@ -85,8 +85,8 @@ RESOLVE = (
     """,
     """
     WITH moved AS (
-        UPDATE book SET version = version + 3 * %(size)s, held = held - %(amount)s, spent = spent + %(cost)s,
-            available = available + %(amount)s - %(cost)s
+        UPDATE book SET version = version + 3 * %(size)s, open_holds = open_holds - %(size)s,
+            held = held - %(amount)s, spent = spent + %(cost)s, available = available + %(amount)s - %(cost)s
         WHERE tenant = %(tenant)s AND book_id = %(book)s RETURNING version - 3 * %(size)s AS before),
     paid AS (
         UPDATE book SET version = version + 2 * %(size)s, expense = expense + %(cost)s, payable = payable + %(cost)s
@@ -118,9 +118,9 @@ RECEIPT = """
     FROM unnest(%(operations)s::text[]) AS o (id)
     """
 STRIPES_OPENED = """
-    INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, authority, available, held, unknown,
-                      spent, deficit, expense, payable)
-    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, open_holds, authority, available, held,
+                      unknown, spent, deficit, expense, payable)
+    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
     FROM unnest(%(stripes)s::text[]) AS s (book_id)
     ON CONFLICT DO NOTHING
     """

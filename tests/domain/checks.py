@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from ledger.domain.cards import GROUP_OF_BUCKET
 from ledger.domain.money import ZERO, plain
-from ledger.domain.opening import standing
+from ledger.domain.opening import book_at
 from tests.domain.world import World
 
 # Short names of the buckets; those of groups are among them.
@@ -59,9 +59,9 @@ def periods(world: World, line: str, words: list[str], options: dict[str, str]) 
 def shown(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`shown org available=4`: as it would stand if the period that it is now were opened"""
     budget = world.budgets[("t1", words[0])]
-    (newest,) = (b for b in world.books.values() if b.budget_id == words[0] and not b.closed)
+    newest = world.books[("t1", world.newest()[("t1", words[0])])]
     zone = ZoneInfo(budget.schedule.zone) if budget.schedule.zone else UTC
-    _same(line, standing(budget, newest, world.now, zone), options)
+    _same(line, book_at(budget, newest, world.now, zone), options)
 
 
 def at(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
@@ -120,6 +120,12 @@ def entries(world: World, line: str, words: list[str], options: dict[str, str]) 
     assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
 
 
+def tree(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`tree key=org/team/user/key`: the path of each budget"""
+    found = {name: "/".join(world.budgets[("t1", name)].path) for name in options}
+    assert found == options, f"{line}\n  found {found}"
+
+
 CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = {
     "balance": balance,
     "hold": hold,
@@ -129,6 +135,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "incidents": incidents,
     "expense": expense,
     "entries": entries,
+    "tree": tree,
     "periods": periods,
     "shown": shown,
     "at": at,

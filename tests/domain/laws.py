@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, Classification, Hold
+from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ BUDGET_ACCOUNTS = (Account.AVAILABLE, Account.HELD, Account.UNKNOWN, Account.SPE
 
 def check(world: "World") -> None:
     """Every law that can be seen on rows."""
+    _check_tree(world)
     sums: dict[tuple[str, str], dict[Account, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     versions: dict[tuple[str, str], list[int]] = defaultdict(list)
     entries: dict[tuple[UUID, str], Decimal] = defaultdict(Decimal)
@@ -29,13 +31,16 @@ def check(world: "World") -> None:
     assert not any(entries.values()), "every entry balances per book"
     assert {entry_id for entry_id, _ in entries} == set(world.entries), "an entry without a line says nothing"
     open_sums: dict[tuple[str, str, Account], Decimal] = defaultdict(Decimal)
+    open_holds: dict[tuple[str, str], int] = defaultdict(int)
     expenses: dict[tuple[str, str, str, str], Decimal] = defaultdict(Decimal)
     for hold in world.holds.values():
         account = Account.UNKNOWN if hold.state is HoldState.OUTCOME_UNKNOWN else Account.HELD
         for book_id in hold.books if hold.state not in TERMINAL else ():
             open_sums[(hold.tenant, book_id, account)] += hold.amount
+            open_holds[(hold.tenant, book_id)] += 1
         expenses[(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency)] += hold.settled or 0
         _check_hold(world, hold)
+    _check_periods(world)
     for (tenant, book_id), book in world.books.items():
         assert versions[(tenant, book_id)] == list(range(1, book.version + 1)), "versions have no gap"
         for account in Account:
@@ -47,6 +52,7 @@ def check(world: "World") -> None:
         assert book.deficit == 0 or (book.floor is not None and book.available == book.floor)
         assert book.held == open_sums[(tenant, book_id, Account.HELD)]
         assert book.unknown == open_sums[(tenant, book_id, Account.UNKNOWN)]
+        assert book.open_holds == open_holds[(tenant, book_id)], "the open holds are counted"
         assert book.expense == book.payable
         if book.budget_id is None:
             expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
@@ -54,8 +60,54 @@ def check(world: "World") -> None:
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
+    kept = {(e.tenant, e.operation_id, e.fact) for e in world.evidence if e.body is not None}
     for seen in world.evidence:
-        assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+        if seen.body is None:
+            assert (seen.tenant, seen.operation_id, seen.fact) in kept, (
+                "a fact that was seen before is kept with its body"
+            )
+        else:
+            assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+
+
+def _check_tree(world: "World") -> None:
+    for (tenant, budget_id), budget in world.budgets.items():
+        assert budget.path[-1] == budget_id
+        assert len(set(budget.path)) == len(budget.path) <= 8, "no cycle, and not too deep"
+        for depth, level in enumerate(budget.path, start=1):
+            above = world.budgets[(tenant, level)]
+            assert above.path == budget.path[:depth], "a path is its parent's and itself"
+            assert above.currency == budget.currency
+
+
+def _check_periods(world: "World") -> None:
+    """The periods of a budget do not overlap, the last is open, and what is in it follows from its settings."""
+    kinds = {entry_id: entry.kind for entry_id, entry in world.entries.items()}
+    authorized: dict[tuple[str, str, EntryKind], Decimal] = defaultdict(Decimal)
+    for posting in world.postings:
+        if posting.account is Account.AUTHORITY:
+            authorized[(posting.tenant, posting.book_id, kinds[posting.entry_id])] += posting.amount
+    for (tenant, budget_id), budget in world.budgets.items():
+        books = sorted(
+            (b for b in world.books.values() if (b.tenant, b.budget_id) == (tenant, budget_id)), key=lambda b: b.book_id
+        )
+        for earlier, later in pairwise(books):
+            assert earlier.period_end is not None
+            assert later.period_start is not None
+            assert earlier.period_end <= later.period_start, "periods do not overlap"
+        assert [b.closed for b in books] == [True] * (len(books) - 1) + [False], "the last is open"
+        newest = books[-1]
+        assert newest.floor == budget.floor
+        assert newest.rollover == budget.rollover
+        limit = (
+            authorized[(tenant, newest.book_id, EntryKind.OPEN)] + authorized[(tenant, newest.book_id, EntryKind.LIMIT)]
+        )
+        assert limit == (budget.limit or 0), "AUTHORITY of the period has the limit"
+        assert newest.carried == authorized[(tenant, newest.book_id, EntryKind.ROLLOVER)], (
+            "and what was carried into it"
+        )
+        granted = sum(authorized[(tenant, b.book_id, EntryKind.GRANT)] for b in books)
+        assert granted == sum(g.amount for g in world.grants.values() if (g.tenant, g.budget_id) == (tenant, budget_id))
 
 
 def _check_hold(world: "World", hold: Hold) -> None:
@@ -71,7 +123,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert resolution.amount == hold.settled
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
-    body = accepted[0].body if accepted else {}
+    body = (accepted[0].body if accepted else None) or {}
     tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
     again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, resolution.lines)
     assert again == resolution.digest == hold.resolution_digest

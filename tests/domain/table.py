@@ -1,8 +1,10 @@
 """The table language of the tests: one line is one command with its expected outcome, or one check of the books.
 
-    budget org USD 10 under=root -> ok          (`unlimited` is no limit)
+    budget org USD 10 under=root -> ok          (`unlimited` is no limit; `max_hold=5 max_open=3` are caps)
     budget org USD 10 day=Asia/Shanghai rollover=cap:5 credit=3 -> ok      (week=, month= with anchor=; fixed=30s)
-    update org limit=unlimited rollover=all -> ok                          (none=yes: without periods)
+    update org limit=unlimited max_hold=6 max_open=none -> ok              (what is named is changed; none=yes: no periods)
+    move team under=org -> ok                   (without `under` to the root)
+    close org -> ok
     reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
     reserve op2 org card=gpt in=2000 out=500 -> ok
     | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
@@ -22,7 +24,9 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.batch import Outcome
+from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
+from ledger.domain.claims import Claim
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
@@ -31,14 +35,13 @@ from ledger.domain.commands import (
     GrantBudget,
     Lapse,
     MarkOutcomeUnknown,
-    NewLimit,
     NoCostProof,
     PutPriceCard,
     Release,
     Reserve,
     Resolve,
-    UpdateBudget,
     Usage,
+    VerifyWrite,
 )
 from ledger.domain.model import Caller, Role
 from ledger.domain.money import parse_amount, parse_price
@@ -206,42 +209,72 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
     return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
 
 
+def claim(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`claim op1 state=SETTLED amount=5 settled=4 budgets=org,team digest=ab receipt=r1 operation=op1`"""
+    budgets = options.pop("budgets", None)
+    believed = Claim(
+        operation_id=options.pop("operation", None),
+        state=options.pop("state", None),
+        amount=_believed(options.pop("amount", None)),
+        settled=_believed(options.pop("settled", None)),
+        budget_ids=None if budgets is None else frozenset(budgets.split(",")),
+        digest=bytes.fromhex(options.pop("digest", "")) or None,
+        provider_receipt=options.pop("receipt", None),
+    )
+    return VerifyWrite(caller, key, words[0], believed)
+
+
+def _believed(amount: str | None) -> tuple[Decimal, str] | None:
+    return None if amount is None else (Decimal(amount), "USD")
+
+
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
-    budget_id, currency, limit = words
-    given = _settings(options)
-    name = given.pop("display_name", budget_id)
-    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, _limit(limit), **given)
+    budget_id, currency, options["limit"] = words
+    options.setdefault("name", budget_id)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, **_settings(options))
 
 
 def update(caller: Caller, key: str, words: list[str], options: Options) -> Command:
-    limit = options.pop("limit", None)
-    return UpdateBudget(caller, key, words[0], None if limit is None else NewLimit(_limit(limit)), **_settings(options))
+    changes = _settings(options)
+    return UpdateBudget(caller, key, words[0], tuple(sorted(changes)), **changes)
 
 
-def _limit(text: str) -> Decimal | None:
-    return None if text == "unlimited" else parse_amount(text)
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "max_hold": ("max_hold", parse_amount),
+    "max_open": ("max_open_holds", int),
+    "limit": ("limit", parse_amount),
+    "credit": ("credit_line", parse_amount),
+    "name": ("display_name", str),
+    "rollover": ("rollover", lambda value: _rollover(*value.split(":"))),
+}
 
 
 def _settings(options: Options) -> dict[str, Any]:
-    """What is said of period, rollover, credit line and name."""
-    given: dict[str, Any] = {}
-    for kind in PeriodKind:
-        value = options.pop(kind.lower(), None)
-        if value is not None:
-            anchor = options.pop("anchor", None)
-            at = None if anchor is None else datetime.fromisoformat(anchor).astimezone(UTC)
-            if kind is PeriodKind.FIXED:
-                given["schedule"] = Schedule(kind, anchor=at or datetime(2025, 3, 1, tzinfo=UTC), length=_span(value))
-            else:
-                given["schedule"] = Schedule(kind, "" if kind is PeriodKind.NONE else value, at)
-    if "rollover" in options:
-        rollover, _, cap = options.pop("rollover").partition(":")
-        given["rollover"] = Rollover(RolloverKind(rollover.upper()), Decimal(cap) if cap else None)
-    if "credit" in options:
-        given["credit_line"] = parse_amount(options.pop("credit"))
-    if "name" in options:
-        given["display_name"] = options.pop("name")
-    return given
+    changes: dict[str, Any] = {}
+    for option, (name, kind) in _SETTINGS.items():
+        if option in options:
+            value = options.pop(option)
+            changes[name] = None if value in ("none", "unlimited") and name != "rollover" else kind(value)
+    for kind_of_period in PeriodKind:
+        if kind_of_period.lower() in options:
+            changes["schedule"] = _schedule(kind_of_period, options.pop(kind_of_period.lower()), options)
+    return changes
+
+
+def _rollover(kind: str, cap: str = "") -> Rollover:
+    return Rollover(RolloverKind(kind.upper()), parse_amount(cap) if cap else None)
+
+
+def _schedule(kind: PeriodKind, value: str, options: Options) -> Schedule:
+    anchor = options.pop("anchor", None)
+    at = None if anchor is None else datetime.fromisoformat(anchor).astimezone(UTC)
+    if kind is PeriodKind.FIXED:
+        return Schedule(kind, anchor=at, length=_span(value))
+    return Schedule(kind, "" if kind is PeriodKind.NONE else value, at)
+
+
+def move(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    return MoveBudget(caller, key, words[0], options.pop("under", None))
 
 
 def grant(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -295,8 +328,11 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "usage": usage,
     "charge": usage,
     "proof": proof,
+    "claim": claim,
     "budget": budget,
     "update": update,
+    "close": _simple(CloseBudget),
+    "move": move,
     "grant": grant,
     "card": card,
 }

@@ -7,7 +7,7 @@ def test_of_eight_reserves_at_once_that_each_take_nine_tenths_one_is_admitted() 
     run("""
     adm: budget org USD 1.00 -> ok
     reserve op1 org 0.90 -> ok
-    | reserve op2 org 0.90 -> INSUFFICIENT_BUDGET budget_id=org amount=0.9 available=0.1 held=0.9 currency=USD
+    | reserve op2 org 0.90 -> INSUFFICIENT_BUDGET budget_id=org amount=0.9 limit=1 available=0.1 held=0.9 currency=USD
     | reserve op3 org 0.90 -> INSUFFICIENT_BUDGET
     | reserve op4 org 0.90 -> INSUFFICIENT_BUDGET
     | reserve op5 org 0.90 -> INSUFFICIENT_BUDGET
@@ -161,6 +161,23 @@ def test_a_hold_in_another_currency_is_refused() -> None:
     adm: card gpt EUR requests=1/1 -> ok
     reserve op2 org card=gpt -> CURRENCY_MISMATCH
     hold op1 none
+    """)
+
+
+def test_a_closed_budget_takes_no_reserve_and_no_grant_but_settles_what_is_open() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    adm: budget team USD 10 under=org -> ok
+    reserve op1 team 1 nonce=n1 -> ok send
+    reserve op2 team 1 -> ok
+    adm: close org -> ok
+    reserve op3 team 1 -> BUDGET_CLOSED budget_id=org
+    adm: grant org 1 -> BUDGET_CLOSED budget_id=org
+    dispatch op2 nonce=n2 -> BUDGET_CLOSED budget_id=org
+    hold op2 RESERVED
+    charge op1 1 -> ok
+    release op2 -> ok
+    balance org available=9 spent=1
     """)
 
 

@@ -127,7 +127,7 @@ def test_the_observation_is_kept_as_it_was_brought() -> None:
     assert (tokens.provider_receipt, tokens.attempt, tokens.actor) == ("r1", 1, "gw")
     provenance = (tokens.source, tokens.adapter, tokens.adapter_revision, tokens.policy, tokens.classification)
     assert provenance == ("PROVIDER_RESPONSE", "sdk", "7", "#built-in/1", "AUTHORITATIVE")
-    assert refund.body["charged"] == ["4.5", "USD"]
+    assert (refund.body or {})["charged"] == ["4.5", "USD"]
     lines = world.resolutions[0].lines
     assert lines == (
         {"bucket": "input_tokens", "quantity": "10", "rate": "3", "per": "1000000", "amount": "0.00003"},
@@ -146,4 +146,4 @@ def test_usage_of_a_hold_whose_card_is_gone_cannot_be_priced_and_not_repriced_as
         world,
     )
     with pytest.raises(ValueError, match="price card gpt version 1 is missing"):
-        reprice(hold.quote, None, world.evidence[0].body)
+        reprice(hold.quote, None, world.evidence[0].body or {})

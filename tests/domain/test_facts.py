@@ -112,3 +112,82 @@ def test_the_same_key_is_a_repeat_whatever_is_read_now() -> None:
     usage op1 in=10 out=5 document={}{} flavor=acme.chat key=k1 -> IDEMPOTENCY_MISMATCH
     evidence op1 AUTHORITATIVE
     """)
+
+
+CALL = """
+    adm: budget org USD 10 -> ok
+    adm: card gpt USD in=3 cached=1 out=15 in@priority=6 out@priority=30 -> ok
+    reserve op1 org card=gpt in=1000 out=100 nonce=n1 -> ok send
+"""
+
+
+def test_the_same_document_again_is_a_replay_whatever_is_read_in_it_now() -> None:
+    world = run(
+        CALL
+        + """
+    usage op1 in=10 out=5 document={} flavor=f receipt=r1 -> ok
+    resolution op1 USAGE amount=0.000105
+    usage op1 in=9 cached=1 out=5 document={} flavor=f -> unchanged replayed            # another reading
+    usage op1 document={} flavor=f defects=usage.new -> unchanged replayed              # or none at all
+    usage op1 in=10 out=5 document={} flavor=f read_model=claude -> unchanged replayed
+    usage op1 in=10 out=5 document={} flavor=f read_tier=flex receipt=r2 -> unchanged replayed incident
+    fin: usage op1 in=1 out=1 document={} flavor=f source=STATEMENT -> unchanged replayed
+    usage op1 in=9 cached=1 out=5 document={}{} flavor=f -> RESOLUTION_CONFLICT         # another document
+    usage op1 in=10 out=5 document={}{} flavor=f -> unchanged replayed                  # now read as what is in force
+    usage op1 in=10 out=5 document={} flavor=f attempt=2 -> EVIDENCE_REJECTED
+    resolution op1 USAGE amount=0.000105
+    balance org spent=0.000105
+    evidence op1 AUTHORITATIVE CORROBORATING CORROBORATING CORROBORATING CORROBORATING CORROBORATING CONFLICTING \
+        CORROBORATING REJECTED
+    """
+    )
+    assert {e.digest for e in world.evidence[:6]} == {world.resolutions[0].digest}
+    # One fact, one body, however many witnesses; the two documents are two facts.
+    assert [e.evidence_id for e in world.evidence if e.body is not None] == [
+        world.evidence[0].evidence_id,
+        world.evidence[6].evidence_id,
+    ]
+    assert len({e.fact for e in world.evidence}) == 2
+
+
+def test_a_witness_that_has_no_say_is_none() -> None:
+    run(
+        CALL
+        + """
+    fin: usage op1 in=10 out=5 source=STATEMENT -> ok
+    usage op1 in=10 out=5 source=GATEWAY_ESTIMATE receipt=r1 -> EVIDENCE_REJECTED
+    usage op1 in=10 out=5 source=OPERATOR receipt=r1 -> EVIDENCE_REJECTED
+    hold op1 SETTLED provider_receipt=none
+    usage op1 in=10 out=5 source=WEBHOOK receipt=r1 -> unchanged replayed
+    hold op1 SETTLED provider_receipt=r1
+    evidence op1 AUTHORITATIVE ESTIMATE REJECTED CORROBORATING
+    """
+    )
+
+
+def test_a_proof_that_is_repeated_keeps_the_rule_of_the_nonce() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 5 nonce=n1 -> ok send
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> ok
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n2 -> EVIDENCE_REJECTED
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> unchanged replayed
+    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> unchanged replayed
+    reserve op2 org 5 nonce=n2 -> ok send
+    proof op2 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok
+    gw2: proof op2 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> unchanged replayed
+    """)
+
+
+def test_what_resolves_keeps_its_own_reading_of_a_document_that_was_seen_before() -> None:
+    world = run(
+        CALL
+        + """
+    usage op1 document={} flavor=f defects=usage.new -> EVIDENCE_REJECTED
+    usage op1 document={} flavor=f defects=usage.new -> EVIDENCE_REJECTED
+    usage op1 in=10 out=5 document={} flavor=f -> ok
+    usage op1 in=10 out=5 document={} flavor=f -> unchanged replayed
+    """
+    )
+    bodies = [None if e.body is None else e.body["buckets"] for e in world.evidence]
+    assert bodies == [{}, None, {"input_tokens": "10", "output_tokens": "5"}, None]

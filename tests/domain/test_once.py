@@ -6,8 +6,9 @@ from typing import Any, cast
 import pytest
 
 from ledger.domain.batch import Loaded, StaleRows
-from ledger.domain.commands import FINGERPRINTS, CreateBudget, Release
+from ledger.domain.commands import CreateBudget, Release
 from ledger.domain.decide import decide
+from ledger.domain.keyed import FINGERPRINTS
 from ledger.domain.model import Caller, Role
 from tests.domain.table import run
 
@@ -80,13 +81,17 @@ def test_a_refused_permission_is_remembered_under_its_key_and_another_key_may_su
     )
 
 
-def test_a_refused_grant_is_remembered() -> None:
+def test_a_refused_dispatch_and_a_refused_grant_are_remembered() -> None:
     run(
         ORG
         + """
+    reserve op1 org 1 -> ok
     adm: grant org 1 ref=a -> ok
     adm: grant org 2 ref=a key=k1 -> RESOURCE_EXISTS
     adm: grant org 2 ref=a key=k1 -> RESOURCE_EXISTS replayed reference=a
+    adm: close org -> ok
+    dispatch op1 nonce=n1 key=k1 -> BUDGET_CLOSED
+    dispatch op1 nonce=n1 key=k1 -> BUDGET_CLOSED replayed budget_id=org
     """
     )
 

@@ -9,21 +9,20 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.commands import (
     Command,
     CreateBudget,
     GrantBudget,
     Lapse,
-    NewLimit,
     Release,
     Reserve,
     Resolve,
-    UpdateBudget,
     Usage,
 )
 from ledger.domain.journal import split
 from ledger.domain.model import Caller, Role
-from ledger.domain.opening import standing
+from ledger.domain.opening import book_at
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.naive_periods import NaiveBudget, Period, utc
@@ -98,14 +97,16 @@ class Walk:
     budgets: dict[str, NaiveBudget] = field(default_factory=dict)
     holds: list[NaiveHold] = field(default_factory=list)
     steps: int = 0
+    applied: bool = False
 
     def do(self, command: Command) -> str:
         (outcome,) = self.world.step(command)
+        self.applied = outcome.applied
         return "ok" if outcome.refusal is None else outcome.refusal.reason.value
 
     def create(self, name: str, limit: Decimal | None, schedule: Schedule, rollover: Rollover) -> None:
         parent = PATHS[name][-2] if len(PATHS[name]) > 1 else None
-        command = CreateBudget(FINANCE, name, name, parent, "USD", "", limit, Decimal(0), schedule, rollover)
+        command = CreateBudget(FINANCE, name, name, parent, "USD", "", limit, schedule=schedule, rollover=rollover)
         assert self.do(command) == "ok"
         self.budgets[name] = NaiveBudget(limit, schedule, rollover, self.world.now)
 
@@ -168,15 +169,17 @@ class Walk:
 
     def update(self, name: str, **settings: Any) -> NaiveBudget | None:
         budget = self.budgets[name]
-        said = self.do(UpdateBudget(FINANCE, str(self.steps), name, **settings))
+        said = self.do(UpdateBudget(FINANCE, str(self.steps), name, tuple(settings), **settings))
         if said == "INVALID_FIELD":
             return None
         assert said == "ok"
-        budget.open_up_to(self.world.now)
+        # What is so already changes nothing, and opens nothing.
+        if self.applied:
+            budget.open_up_to(self.world.now)
         return budget
 
     def limit(self, name: str, limit: Decimal | None) -> None:
-        budget = self.update(name, limit=NewLimit(limit))
+        budget = self.update(name, limit=limit)
         assert (budget is None) == (limit is None and self.budgets[name].credit > 0)
         if budget is not None:
             budget.set_limit(limit)
@@ -219,7 +222,7 @@ class Walk:
             seen = budget.seen_at(self.world.now)
             row = self.world.budgets[("t1", name)]
             clocks = ZoneInfo(row.schedule.zone or "UTC")
-            shown = standing(row, books[-1], self.world.now, clocks)
+            shown = book_at(row, books[-1], self.world.now, clocks)
             assert (shown.period_start, shown.period_end, shown.carried) == (seen.start, seen.end, seen.carried), name
             assert shown.available - shown.deficit == seen.left, name
 

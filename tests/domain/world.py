@@ -12,18 +12,24 @@ from zoneinfo import ZoneInfo
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    CreateBudget,
-    GrantBudget,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-    UpdateBudget,
-)
+from ledger.domain.commands import BeginDispatch, Command, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
-from ledger.domain.model import Book, Budget, Entry, Evidence, Grant, Hold, Incident, Posting, Receipt, Resolution
+from ledger.domain.keyed import OnBudget
+from ledger.domain.model import (
+    Book,
+    Budget,
+    Classification,
+    Entry,
+    Evidence,
+    Grant,
+    Hold,
+    Incident,
+    Posting,
+    Receipt,
+    RefusedCommand,
+    Resolution,
+    SeenFact,
+)
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
     books_to_lock,
@@ -31,8 +37,10 @@ from ledger.domain.needs import (
     budgets_named,
     card_named,
     card_of,
+    fact_brought,
     financial_book,
     may_carry_on,
+    subtree_moved,
     zones_named,
 )
 from ledger.domain.quotes import Quote
@@ -40,6 +48,7 @@ from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
 STRIPE = 3
+_UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
 
@@ -73,6 +82,7 @@ class World:
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
+        self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
@@ -96,22 +106,26 @@ class World:
         books: dict[tuple[str, str], Book] = {}
         cards: dict[tuple[str, str, int], PriceCard] = {}
         budgets: dict[tuple[str, str], Budget] = {}
+        closed: set[tuple[str, str]] = set()
         for command in commands:
             tenant = command.caller.tenant
             for named in budgets_named(command):
                 for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
                     budgets[(tenant, level)] = self.budgets[(tenant, level)]
-        newest = {key: book_id for key, book_id in self._newest().items() if key in budgets}
-        zones = {budget.schedule.zone for budget in budgets.values()}
-        zones |= {zone for command in commands for zone in zones_named(command)}
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
+        newest = {key: book_id for key, book_id in self.newest().items() if key in budgets}
+        zones = {budget.schedule.zone for budget in budgets.values()} - {""}
+        zones.update(zone for command in commands for zone in zones_named(command))
         for command in commands:
             hold = None
-            if not isinstance(command, CreateBudget | GrantBudget | UpdateBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             if hold is not None and may_carry_on(command):
-                outlived = {(tenant, budget_of(b)) for b in hold.books if self.books[(tenant, b)].closed}
-                newest |= {key: book_id for key, book_id in self._newest().items() if key in outlived}
+                outlived = {(hold.tenant, budget_of(b)) for b in hold.books if self.books[(hold.tenant, b)].closed}
+                newest |= {key: book_id for key, book_id in self.newest().items() if key in outlived}
             keys = list(books_to_lock(command, hold, budgets, newest))
             if isinstance(command, Resolve) and hold is not None:
                 keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
@@ -119,6 +133,9 @@ class World:
             cards |= {
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
             }
+            if isinstance(command, BeginDispatch) and hold is not None:
+                levels = [(hold.tenant, budget_of(book)) for book in hold.books]
+                closed |= {level for level in levels if self.budgets[level].closed_at is not None}
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -126,20 +143,36 @@ class World:
             stripe=STRIPE,
             holds=holds,
             books=books,
+            closed_budgets=frozenset(closed),
             budgets=budgets,
             newest=newest,
-            zones={zone: ZoneInfo(zone) for zone in zones if zone},
+            zones={zone: ZoneInfo(zone) for zone in zones},
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            facts=self._facts(commands, holds),
         )
 
-    def _newest(self) -> dict[tuple[str, str], str]:
+    def newest(self) -> dict[tuple[str, str], str]:
+        """Of each budget the book that is not closed."""
         open_books = [b for b in self.books.values() if b.budget_id is not None and not b.closed]
         newest = {(b.tenant, b.budget_id or ""): b.book_id for b in open_books}
         assert len(newest) == len(open_books), "one book of a budget is open"
         return newest
+
+    def _facts(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str, bytes], SeenFact]:
+        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
+        found: dict[tuple[str, str, bytes], SeenFact] = {}
+        for seen in self.evidence:
+            key = (seen.tenant, seen.operation_id, seen.fact)
+            resolves = seen.classification is Classification.AUTHORITATIVE
+            if key in brought and (resolves or found.get(key, _UNSEEN).digest is None):
+                found[key] = SeenFact(seen.source, seen.digest if resolves else None)
+        return found
 
     def _exclusive(self) -> dict[tuple[str, str], str]:
         open_holds = [h for h in self.holds.values() if h.exclusive_key and h.state not in TERMINAL]
@@ -163,6 +196,7 @@ class World:
         self.postings += decision.postings
         self.evidence += decision.evidence
         self.resolutions += decision.resolutions
+        self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
         for key, budget in decision.budgets.items():

@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from ledger.engine.apply import TookTooLong, apply
 from ledger.engine.batch import Patience, Runner
+from ledger.engine.faults import Fault, classify
 from ledger.store import database as database_module
 from ledger.store.database import Database
 from tests.engine.asks import begin, budget, release, reserve, resolve, told, unknown
@@ -330,3 +332,14 @@ def test_budgets_made_in_one_batch_know_each_other(runner: Runner) -> None:
         "INSUFFICIENT_BUDGET",
         "RESERVED",
     ]
+
+
+def test_no_commit_is_begun_after_its_time(database: Database, runner: Runner) -> None:
+    told(runner, reserve("a", "10"))
+    with pytest.raises(TookTooLong):
+        apply(database, [reserve("b", "10")], not_after=time.monotonic())
+    with database.read() as connection:
+        assert connection.execute(text("SELECT operation_id FROM hold")).scalars().all() == ["a"]
+    # It is told as what it is: nothing was done, and the same key may be sent again.
+    assert told(runner, reserve("b", "10")) == ["RESERVED"]
+    assert classify(TookTooLong()) is Fault.CONTENTION

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from ledger.audit.check import check
-from ledger.client import Client, connect
+from ledger.client import Client, connect, error_reason
 from ledger.domain.model import Role
 from ledger.store.database import Database
 from ledger.v1 import budget_pb2, hold_pb2
@@ -55,7 +55,9 @@ def law_breaches(database_url: str) -> list[str]:
 
 
 @asynccontextmanager
-async def two_servers(database_url: str, folder: Path) -> AsyncIterator[tuple[Client, Client]]:
+async def two_servers(
+    database_url: str, folder: Path, max_open_holds: int | None = None
+) -> AsyncIterator[tuple[Client, Client]]:
     """Clients of two servers on one database, with the role gateway, and the budget 'team' of 100 USD."""
     secrets = make_tokens(folder / "tokens.jsonl")
     async with AsyncExitStack() as stack:
@@ -64,7 +66,9 @@ async def two_servers(database_url: str, folder: Path) -> AsyncIterator[tuple[Cl
         ]
         admin = await stack.enter_async_context(connect(addresses[0], secrets[("acme", Role.ADMIN)]))
         await admin.budgets.CreateBudget(
-            budget_pb2.CreateBudgetRequest(idempotency_key="b", budget_id="team", currency="USD", limit="100")
+            budget_pb2.CreateBudgetRequest(
+                idempotency_key="b", budget_id="team", currency="USD", limit="100", max_open_holds=max_open_holds
+            )
         )
         one, other = [
             await stack.enter_async_context(connect(address, secrets[("acme", Role.GATEWAY)])) for address in addresses
@@ -96,6 +100,28 @@ async def test_a_hot_budget_is_never_over_with_two_servers(database_url: str, tm
         ]
         # 240 are asked for; 111 of 0.9 are 99.9 of the 100.
         assert await tally(calls) == {"reserve": 111, "error": 129}
+    assert law_breaches(database_url) == []
+
+
+async def test_of_eight_reserves_at_once_at_two_servers_three_are_open_if_three_may_be(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with two_servers(database_url, tmp_path, max_open_holds=3) as servers:
+
+        async def reserve(name: str, client: Client) -> str:
+            try:
+                await client.holds.Reserve(reserve_request(name, "0.1"))
+            except grpc.aio.AioRpcError as error:
+                told = error_reason(error)
+                return "" if told is None else told.reason
+            return "open"
+
+        for round_ in range(5):
+            names = [f"op-{round_}-{number}" for number in range(8)]
+            told = await asyncio.gather(*(reserve(name, servers[i % 2]) for i, name in enumerate(names)))
+            assert sorted(told) == ["TOO_MANY_HOLDS"] * 5 + ["open"] * 3
+            for name in (name for name, word in zip(names, told, strict=True) if word == "open"):
+                await servers[0].holds.Release(hold_pb2.ReleaseRequest(idempotency_key=name, operation_id=name))
     assert law_breaches(database_url) == []
 
 

@@ -14,8 +14,8 @@ HOLD = {
 }  # fmt: skip
 BOOK = {
     "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
-    "version": "2", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0", "deficit": "0",
-    "expense": "0", "payable": "0",
+    "version": "2", "open_holds": "1", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0",
+    "deficit": "0", "expense": "0", "payable": "0",
 }  # fmt: skip
 ENTRY = "'00000000-0000-0000-0000-000000000001'"
 TRANSITION = "A hold moves only from RESERVED to RELEASED"
@@ -251,6 +251,9 @@ SHORT = {"available": "0", "authority": "10", "deficit": "2", "spent": "12"}
         ({"budget_id": "NULL"}, "book_is_of_a_budget_or_of_a_provider"),
         ({"provider": "'openai'"}, "book_is_of_a_budget_or_of_a_provider"),
         ({"version": "-1"}, "book_version_counts_postings"),
+        ({"open_holds": "-1"}, "book_money_is_held_by_open_holds"),
+        ({"open_holds": "0", "available": "9", "held": "1"}, "book_money_is_held_by_open_holds"),
+        ({"open_holds": "0", "available": "9", "unknown": "1"}, "book_money_is_held_by_open_holds"),
     ],
 )
 def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None:
@@ -262,6 +265,7 @@ def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None
     [
         {},
         SHORT,
+        {"open_holds": "0"},
         UNBOUNDED | {"available": "-90", "spent": "100"},
         {"floor": "-5", "available": "-5", "spent": "15"},
         {"budget_id": "NULL", "provider": "''", "expense": "3", "payable": "3"},
@@ -288,12 +292,24 @@ def test_book_goes_forward_and_stays_what_it_is(sql: Sql) -> None:
 def test_budget(sql: Sql) -> None:
     row = {
         "tenant": "'a'", "budget_id": "'team'", "path": "'{org,team}'", "currency": "'USD'", "display_name": "''",
-        "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'",
+        "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'", "version": "1",
     }  # fmt: skip
     for changes, law in (
         ({"path": "'{team,org}'"}, "budget_path_ends_at_the_budget"),
+        ({"path": "'{1,2,3,4,5,6,7,8,team}'"}, "budget_path_has_at_most_eight_levels"),
         ({"limit_amount": "-1"}, "budget_limit_is_not_negative"),
+        ({"max_hold": "-1"}, "budget_caps_are_not_negative"),
+        ({"max_open_holds": "-1", "max_hold": "1"}, "budget_caps_are_not_negative"),
         ({"budget_id": "E'a\\x1fb'", "path": "ARRAY[E'a\\x1fb']"}, "budget_id_has_no_control_characters"),
     ):
         refused(sql, insert("budget", row, **changes), law, law)
     sql.execute(insert("budget", row))
+    refused(sql, b"UPDATE budget SET max_hold = 1", "grows by one with each change", "budget_version")
+    refused(sql, b"UPDATE budget SET version = 3", "grows by one with each change", "budget_version")
+    for changed in ("currency = 'EUR'", "created_at = now()", "tenant = 'b'"):
+        statement = f"UPDATE budget SET version = version + 1, {changed}".encode()
+        refused(sql, statement, "The name, currency and beginning of a budget never change.", "budget_identity")
+    sql.execute(b"UPDATE budget SET version = 2, path = '{team}', closed_at = '2026-03-02'")
+    for changed in ("NULL", "now()"):
+        statement = f"UPDATE budget SET version = 3, closed_at = {changed}".encode()
+        refused(sql, statement, "A budget that is closed stays closed.", "budget_closed")

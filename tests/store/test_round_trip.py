@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import Table, select
 
 from ledger.domain.batch import Decision
+from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
 from ledger.domain.model import Account, Classification, Evidence, Incident, Posting, Resolution
 from ledger.domain.needs import financial_book
@@ -71,9 +72,11 @@ def test_budgets_with_their_chains_and_books(database: Database) -> None:
     books = [s.book(b.budget_id, floor=b.limit and Decimal(0)) for b in (org, team, user, other)]
     books[1] = replace(
         books[1], authority=Decimal("10"), available=Decimal("4.5"), held=Decimal(1), unknown=Decimal(2),
-        spent=Decimal("2.5"), closed=True, version=12,
+        spent=Decimal("2.5"), closed=True, version=12, open_holds=3,
     )  # fmt: skip
-    decision = Decision(budgets=[org, team, user, other], books={(T, b.book_id): b for b in books})
+    decision = Decision(
+        budgets={(T, b.budget_id): b for b in (org, team, user, other)}, books={(T, b.book_id): b for b in books}
+    )
     s.write(database, decision)
     loaded = s.read(database, [s.reserve(budget_ids=("user", "nobody"))])
     assert loaded.budgets == {(T, "org"): org, (T, "team"): team, (T, "user"): user}
@@ -83,10 +86,10 @@ def test_budgets_with_their_chains_and_books(database: Database) -> None:
 def test_changed_book(database: Database) -> None:
     before = s.book(floor=Decimal(0))
     team = s.budget("team", ("team",))
-    s.write(database, Decision(budgets=[team], books={(T, "team#0"): before}))
+    s.write(database, Decision(budgets={(T, "team"): team}, books={(T, "team#0"): before}))
     after = replace(
         before, floor=Decimal(-3), closed=True, version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
-        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5),
+        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5), open_holds=2,
     )  # fmt: skip
     command = s.reserve()
     s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
@@ -181,15 +184,43 @@ def test_exclusive_key_is_owned_by_an_open_hold_only(database: Database) -> None
     assert s.read(database, [command]).exclusive == {}
 
 
-def test_closed_books_for_a_dispatch_are_read_without_a_lock(database: Database) -> None:
-    books = {(T, "org#0"): s.book("org"), (T, "team#0"): s.book("team", closed=True)}
+def test_closed_budgets_of_a_dispatch(database: Database) -> None:
+    budgets = [s.budget("org", ("org",)), replace(s.budget("team"), closed_at=NOON)]
     s.write(database, both(s.hold()))
-    s.write(database, Decision(books=books))
+    s.write(database, Decision(budgets={(T, b.budget_id): b for b in budgets}))
     loaded = s.read(
         database, [BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))]
     )
-    assert loaded.closed_books == {(T, "team#0")}
-    assert loaded.books == {}
+    assert loaded.closed_budgets == {(T, "team")}
+    assert (loaded.books, loaded.budgets) == ({}, {})
+
+
+def test_changed_budget(database: Database) -> None:
+    org, team = s.budget("org", ("org",)), s.budget("team")
+    before = replace(s.budget("user", ("org", "team", "user")), max_hold=Decimal("2.5"), max_open_holds=3)
+    budgets = {(T, b.budget_id): b for b in (org, team, before)}
+    s.write(database, Decision(budgets=budgets, books={(T, f"{b}#0"): s.book(b) for b in ("org", "team", "user")}))
+    command = s.reserve(budget_ids=("user",))
+    assert s.read(database, [command]).budgets == budgets
+    after = replace(before, path=("user",), max_hold=None, max_open_holds=0, closed_at=NOON, version=2)
+    s.write(database, Decision(budgets={(T, "user"): after}), s.read(database, [command]))
+    assert s.read(database, [command]).budgets == {(T, "user"): after}
+
+
+def test_a_budget_that_is_to_be_moved_comes_with_all_that_is_below_it(database: Database) -> None:
+    paths = [
+        ("org",),
+        ("org", "team"),
+        ("org", "team", "user"),
+        ("org", "team", "user", "key"),
+        ("org", "lab"),
+        ("other",),
+    ]
+    budgets = {(T, path[-1]): s.budget(path[-1], path) for path in paths}
+    s.write(database, Decision(budgets=budgets, books={(T, f"{b}#0"): s.book(b) for _, b in budgets}))
+    loaded = s.read(database, [MoveBudget(ADMIN, "k", "team", "other")])
+    assert loaded.budgets == {key: budgets[key] for key in budgets if key != (T, "lab")}
+    assert loaded.books.keys() == {(T, "team#0")}
 
 
 def test_clock_and_transaction(database: Database) -> None:

@@ -1,6 +1,7 @@
 """How many statements a batch costs does not depend on how many commands it has."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -86,6 +87,8 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
             return [BeginDispatch(GATEWAY, f"d{i}", i, dispatch) for i in ids]
         case "unknown":
             return [MarkOutcomeUnknown(GATEWAY, f"u{i}", i, "time-out") for i in ids]
+        case "witness":
+            return [replace(s.settle(i, "0.5"), key=f"w{i}") for i in ids]
         case _:
             return [s.settle(i, "0.5") for i in ids]
 
@@ -93,11 +96,15 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    "reserve": (3 + 3, 5),  # budgets, books, exclusive keys; holds, books, entries, postings, receipts
-    "dispatch": (3 + 1, 2),  # closed books; holds, receipts
+    "reserve": (
+        3 + 4,
+        5,
+    ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
+    "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
     "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
     "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
-    "again": (3 + 1, 0),  # books; the key has done its work
+    "again": (3 + 2, 0),  # books, facts; the key has done its work
+    "witness": (3 + 2, 2),  # books, facts; receipts, evidence
 }
 
 
@@ -118,6 +125,6 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, receipts, clock; new and changed holds, books, entries, postings, receipts,
-    # evidence, resolutions
-    assert cost(database, recorder, mixed) == 6 + 8
+    # holds, budgets, opened books, books, whether a budget changed, receipts, clock; new and changed holds, books, entries,
+    # postings, receipts, evidence, resolutions
+    assert cost(database, recorder, mixed) == 7 + 8

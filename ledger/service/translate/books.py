@@ -21,6 +21,13 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     if budget.limit is not None:
         message.limit = plain(budget.limit)
     write_time(message.create_time, budget.created_at)
+    if budget.max_hold is not None:
+        message.max_hold = plain(budget.max_hold)
+    if budget.max_open_holds is not None:
+        message.max_open_holds = budget.max_open_holds
+    if budget.closed_at is not None:
+        write_time(message.close_time, budget.closed_at)
+    message.version = budget.version
     balances = message.balances
     balances.authority = plain(book.authority)
     balances.available = plain(book.available)
@@ -28,6 +35,7 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     balances.unknown = plain(book.unknown)
     balances.spent = plain(book.spent)
     balances.deficit = plain(book.deficit)
+    balances.open_holds = book.open_holds
     if as_of is not None:
         write_time(balances.as_of, as_of)
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
-from ledger.service.translate.fields import InvalidField, identifier
+from ledger.service.translate.fields import InvalidField, identifier, text
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -43,6 +43,11 @@ def version_key(key: str) -> None:
     """A key that is the number of a row in its book."""
     if not (key.isascii() and key.isdecimal() and len(key) < 20 and int(key) <= _LARGEST_VERSION):
         raise ValueError(key)
+
+
+def log_key(key: str) -> None:
+    """A key that tells apart the lines of the log that are of one instant."""
+    text(key, "page_token", least=1, most=_MAX_TOKEN)
 
 
 class Place(NamedTuple):

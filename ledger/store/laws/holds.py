@@ -86,6 +86,18 @@ HOLDS = (
         """,
     ),
     Law(
+        "3.5",
+        "The open holds of a book are counted: those that have it on their path and are not terminal.",
+        """
+        SELECT CASE WHEN b.open_holds <> coalesce(h.number, 0) THEN format('book %s of %s counts %s open holds, and has %s',
+            book_id, tenant, b.open_holds, coalesce(h.number, 0)) END
+        FROM book b LEFT JOIN (
+            SELECT tenant, level AS book_id, count(*) AS number FROM hold, unnest(books) AS level
+            WHERE state IN ('RESERVED', 'DISPATCHING', 'OUTCOME_UNKNOWN') GROUP BY 1, 2
+        ) h USING (tenant, book_id)
+        """,
+    ),
+    Law(
         "4.1",
         "A hold that was ever dispatched is not RELEASED, and one beyond RESERVED has an attempt.",
         """
@@ -215,6 +227,17 @@ HOLDS = (
                 v.tenant, v.classification, CASE WHEN r.evidence_id IS NULL THEN 'no' ELSE 'a' END) END
         FROM evidence v LEFT JOIN resolution r
             ON (r.tenant, r.operation_id, r.evidence_id) = (v.tenant, v.operation_id, v.evidence_id)
+        """,
+    ),
+    Law(
+        "5.7",
+        "Evidence has a body, or the hold has other evidence with the same fact that has one.",
+        """
+        SELECT CASE WHEN v.body IS NULL AND w.fact IS NULL
+            THEN format('evidence %s of operation %s of %s has no body', v.evidence_id, v.operation_id, v.tenant) END
+        FROM evidence v LEFT JOIN (
+            SELECT DISTINCT tenant, operation_id, fact FROM evidence WHERE body IS NOT NULL
+        ) w USING (tenant, operation_id, fact)
         """,
     ),
 )

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from ledger.domain.commands import CreateBudget, GrantBudget, HoldCommand, PutPriceCard
+from ledger.domain.commands import BudgetCommand, HoldCommand, PutPriceCard
 from ledger.store.laws.law import Law
 
 RECORDS = (
@@ -28,7 +28,7 @@ RECORDS = (
         """,
         {
             "on_holds": [command.NAME for command in get_args(HoldCommand)],
-            "on_budgets": [CreateBudget.NAME, GrantBudget.NAME],
+            "on_budgets": [command.NAME for command in get_args(BudgetCommand)],
             "on_cards": PutPriceCard.NAME,
         },
     ),
@@ -51,7 +51,8 @@ RECORDS = (
             THEN format('evidence %s of %s is about operation %s, which has no hold', v.evidence_id, v.tenant, v.operation_id) END
         FROM evidence v
         UNION ALL
-        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
+        SELECT CASE WHEN i.kind <> 'WRITE_MISMATCH'
+            AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
             THEN format('incident %s of %s is about operation %s, which has no hold', i.incident_id, i.tenant, i.operation_id) END
         FROM incident i
         UNION ALL

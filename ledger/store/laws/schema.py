@@ -11,6 +11,7 @@ TRIGGERS = {
     "entry": ("entry_append_only",),
     "evidence": ("evidence_append_only",),
     "receipt": ("receipt_append_only",),
+    "refused": ("refused_append_only",),
     "resolution": ("resolution_append_only",),
     "incident": ("incident_append_only",),
     "budget_grant": ("budget_grant_append_only",),
@@ -27,7 +28,7 @@ TRIGGERS = {
         "hold_version",
     ),
     "book": ("book_identity", "book_never_removed", "book_version"),
-    "budget": ("budget_never_removed",),
+    "budget": ("budget_closed", "budget_identity", "budget_never_removed", "budget_version"),
 }
 _triggers = [(table, name) for table, names in TRIGGERS.items() for name in names]
 _constraints = [

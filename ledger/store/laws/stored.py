@@ -58,6 +58,14 @@ class StoredResolution(NamedTuple):
     body: Mapping[str, Any] | None
 
 
+class StoredObservation(NamedTuple):
+    """Evidence that is kept with its body, and the fact beside it."""
+
+    name: str
+    fact: bytes
+    body: Mapping[str, Any]
+
+
 _c, _r, _v = price_card.c, resolution.c, evidence.c
 _card = (_c.tenant, _c.card_id, _c.version, cast(_c.document, Text))
 _WIDTH = len(hold.c)
@@ -71,6 +79,9 @@ _of_the_hold = and_(_r.tenant == hold.c.tenant, _r.operation_id == hold.c.operat
 _rests_on = and_(_v.tenant == _r.tenant, _v.operation_id == _r.operation_id, _v.evidence_id == _r.evidence_id)
 
 CARDS = select(*_card, _c.digest)
+OBSERVATIONS = select(_v.tenant, _v.operation_id, _v.evidence_id, _v.fact, cast(_v.body, Text)).where(
+    _v.body.is_not(None)
+)
 QUOTES = columns_of(hold).add_columns(_c.digest).outerjoin(price_card, _pinned)
 RESOLUTIONS = (
     columns_of(hold)
@@ -100,6 +111,21 @@ def quotes(connection: Connection) -> Iterator[StoredQuote | Unreadable]:
         return StoredQuote(hold_from(row[:_WIDTH]), row[_WIDTH])
 
     return _each(connection, QUOTES, read, _operation)
+
+
+def observations(connection: Connection) -> Iterator[StoredObservation | Unreadable]:
+    """All evidence that has a body."""
+
+    def name(row: Row) -> str:
+        return f"evidence {row[2]} of {_operation(row)}"
+
+    def read(row: Row) -> StoredObservation:
+        body = json.loads(row[4])
+        if not isinstance(body, dict):
+            raise TypeError(name(row))
+        return StoredObservation(name(row), row[3], body)
+
+    return _each(connection, OBSERVATIONS, read, name)
 
 
 def resolutions(connection: Connection) -> Iterator[StoredResolution | Unreadable]:

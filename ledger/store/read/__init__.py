@@ -9,13 +9,16 @@ from ledger.store.read.cards import get_card, list_cards
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
+from ledger.store.read.writes import Invocation, Written, list_invocations, written
 
 __all__ = [
     "Balance",
     "BudgetState",
+    "Invocation",
     "JournalEntry",
     "Key",
     "Page",
+    "Written",
     "balance",
     "due",
     "get_budget",
@@ -26,5 +29,7 @@ __all__ = [
     "list_entries",
     "list_holds",
     "list_incidents",
+    "list_invocations",
     "list_postings",
+    "written",
 ]

@@ -1,0 +1,77 @@
+"""The invocation log, and what one key or operation came to."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Text, cast, func, literal, select, tuple_, union_all
+
+from ledger.domain.model import Hold, Receipt
+from ledger.store.read.holds import get_hold
+from ledger.store.read.page import Key, Page, page
+from ledger.store.rows import receipt_from
+from ledger.store.statements import columns_of
+from ledger.store.tables import receipt, refused
+
+
+class Invocation(NamedTuple):
+    """A line of the log. `outcome` is OK or a reason; `remembered`: the key gives it again. `place` orders one instant."""
+
+    actor: str
+    command: str
+    key: str
+    fingerprint: bytes
+    resource: str
+    outcome: str
+    remembered: bool
+    state: str | None
+    recorded_at: datetime
+    place: str
+
+    @classmethod
+    def of(cls, row: Receipt) -> "Invocation":
+        """The line of a receipt."""
+        key = (row.actor, row.command, row.key)
+        return cls(*key, row.fingerprint, row.resource, row.outcome, True, row.state, row.recorded_at, ":".join(key))
+
+
+class Written(NamedTuple):
+    """What is there at `as_of`: the receipt of the key that was asked for, and the hold that it or the question names."""
+
+    receipt: Receipt | None
+    hold: Hold | None
+    as_of: datetime
+
+
+def written(
+    connection: Connection, tenant: str, operation_id: str | None, key: tuple[str, str, str] | None = None
+) -> Written:
+    """By key (actor, command, key), or by operation. Committed before `as_of` means seen here."""
+    as_of: datetime = connection.execute(select(func.transaction_timestamp())).scalar_one()
+    found = None
+    if key is not None:
+        columns = (receipt.c.tenant, receipt.c.actor, receipt.c.command, receipt.c.key)
+        row = connection.execute(columns_of(receipt).where(tuple_(*columns) == (tenant, *key))).one_or_none()
+        found = None if row is None else receipt_from(tuple(row))
+    named = operation_id if found is None else found.resource
+    return Written(found, None if named is None else get_hold(connection, tenant, named), as_of)
+
+
+def list_invocations(
+    connection: Connection, tenant: str, resource: str, *, limit: int, after: Key | None = None
+) -> Page[Invocation]:
+    """Oldest first. The key is (recorded_at, place)."""
+    r, f = receipt.c, refused.c
+    done = select(
+        r.actor, r.command, r.key, r.fingerprint, r.resource, r.outcome, literal(True).label("remembered"), r.state,
+        r.recorded_at, (r.actor + ":" + r.command + ":" + r.key).label("place"),
+    ).where(r.tenant == tenant, r.resource == resource)  # fmt: skip
+    not_done = select(
+        f.actor, f.command, f.key, f.fingerprint, f.resource, f.reason, literal(False), f.state, f.recorded_at,
+        cast(f.refused_id, Text),
+    ).where(f.tenant == tenant, f.resource == resource)  # fmt: skip
+    log = union_all(done, not_done).subquery("log")
+    query = select(log)
+    if after is not None:
+        query = query.where(tuple_(log.c.recorded_at, log.c.place) > (datetime.fromisoformat(after[0]), after[1]))
+    rows = connection.execute(query.order_by(log.c.recorded_at, log.c.place).limit(limit + 1)).all()
+    return page(rows, limit, Invocation._make, lambda item: (item.recorded_at.isoformat(), item.place))
