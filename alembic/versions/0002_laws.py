@@ -156,6 +156,15 @@ ROW_LAWS = {
         """,
         "The budget, provider, model and currency of a book never change.",
     ),
+    "book_period": (
+        "book",
+        "UPDATE",
+        """
+        NEW.period_start IS DISTINCT FROM OLD.period_start OR OLD.closed AND NOT NEW.closed
+        OR OLD.period_end IS NOT NULL AND NEW.period_end IS DISTINCT FROM OLD.period_end
+        """,
+        "The boundaries of a period never change, and a book that is closed stays closed.",
+    ),
     "budget_version": (
         "budget",
         "UPDATE",

@@ -48,10 +48,15 @@ class Schedule:
     anchor: datetime | None = None
     length: timedelta | None = None
 
+    @property
+    def seconds(self) -> int | None:
+        """The length, in seconds."""
+        return None if self.length is None else self.length // _SECOND
+
     def content(self) -> list[Any]:
         """As JSON, for fingerprints."""
         anchor = None if self.anchor is None else self.anchor.isoformat()
-        return [self.kind.value, self.zone, anchor, None if self.length is None else str(self.length // _SECOND)]
+        return [self.kind.value, self.zone, anchor, None if self.length is None else str(self.seconds)]
 
 
 NO_PERIODS = Schedule()

@@ -34,7 +34,7 @@ ROLES: dict[str, frozenset[Role]] = {
     BUDGETS + "GetBudget": _ANY,
     BUDGETS + "ListBudgets": _BOOKS,
     BUDGETS + "GrantBudget": _TREASURY,
-    BUDGETS + "UpdateBudget": _ADMIN,
+    BUDGETS + "UpdateBudget": _TREASURY,
     BUDGETS + "CloseBudget": _ADMIN,
     BUDGETS + "MoveBudget": _ADMIN,
     PRICES + "PutPriceCard": _TREASURY,

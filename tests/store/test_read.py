@@ -267,9 +267,11 @@ MANY = """
         FROM hold h, generate_series(1, 20000) n WHERE h.tenant = 'acme' AND h.operation_id = 'template';
     INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
         FROM generate_series(1, 20000) n;
-    INSERT INTO budget SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', NULL, now()
-        FROM generate_series(1, 20000) n;
-    INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object('book_id', 'many-' || n || '#0'))).*
+    INSERT INTO budget SELECT (jsonb_populate_record(b, jsonb_build_object(
+            'budget_id', 'many-' || n, 'path', jsonb_build_array('parent-' || n, 'many-' || n)))).*
+        FROM budget b, generate_series(1, 20000) n WHERE b.budget_id = 'org';
+    INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object(
+            'book_id', 'many-' || n || '#0', 'budget_id', 'many-' || n))).*
         FROM book b, generate_series(1, 20000) n WHERE b.book_id = 'org#0';
     INSERT INTO posting SELECT 'acme', 'many-' || n || '#0', side, md5(n::text)::uuid, 'HELD', 3 - 2 * side
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;

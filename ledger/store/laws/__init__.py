@@ -8,6 +8,7 @@ from ledger.store.laws.books import BOOKS
 from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
+from ledger.store.laws.periods import PERIODS
 from ledger.store.laws.records import RECORDS
 from ledger.store.laws.schema import SCHEMA
 from ledger.store.laws.stored import (
@@ -22,7 +23,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *RECORDS)
 
 __all__ = [
     "EXAMPLES",

@@ -27,7 +27,7 @@ TRIGGERS = {
         "hold_transition",
         "hold_version",
     ),
-    "book": ("book_identity", "book_never_removed", "book_version"),
+    "book": ("book_identity", "book_never_removed", "book_period", "book_version"),
     "budget": ("budget_closed", "budget_identity", "budget_never_removed", "budget_version"),
 }
 _triggers = [(table, name) for table, names in TRIGGERS.items() for name in names]
