@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from ledger.domain.attempt_commands import Cancel, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.batch import Outcome
 from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     Dispatch,
     GrantBudget,
@@ -28,11 +30,12 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.decide import decide
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
+from ledger.store.read import get_hold
 from ledger.store.save import save
 
 ZERO = Decimal(0)
@@ -155,6 +158,27 @@ class Ledger:
             BeginDispatch(self.caller(), self.key(), operation, Dispatch("nonce-" + operation, lease, "worker"))
         )
 
+    def failed(self, operation: str) -> Outcome:
+        """Nothing was sent, says the process that began the first attempt."""
+        caller, nonce = self.caller(), "nonce-" + operation
+        return self.one(
+            RecordFailedBeforeDispatch(caller, self.key(), operation, nonce, "CONNECTION_REFUSED", "adapter", "1")
+        )
+
+    def retry(self, operation: str) -> Outcome:
+        """The second attempt."""
+        begun = Dispatch("nonce-2-" + operation, timedelta(minutes=15), "other worker")
+        return self.one(BeginDispatch(self.caller(), self.key(), operation, begun))
+
+    def cancel(self, operation: str) -> Outcome:
+        return self.one(Cancel(self.caller(Role.FINANCE), self.key(), operation, "the customer left"))
+
+    def receipt(self, operation: str, receipt: str) -> Outcome:
+        return self.one(RecordReceipt(self.caller(), self.key(), operation, "psp", receipt, 0, "adapter", "1"))
+
+    def delivery(self, operation: str, delivery: Delivery) -> Outcome:
+        return self.one(RecordDelivery(self.caller(), self.key(), operation, delivery, 0, "adapter", "1"))
+
     def unknown(self, operation: str) -> Outcome:
         return self.one(MarkOutcomeUnknown(self.caller(), self.key(), operation, "timeout"))
 
@@ -175,15 +199,58 @@ class Ledger:
 
     def tokens(self, operation: str, inputs: int, outputs: int) -> Outcome:
         """Settles a METERED hold on the usage in the provider's response."""
+        return self.one(Resolve(self.caller(), self.key(), operation, _tokens(inputs, outputs)))
+
+    def correct(self, operation: str, amount: str, accept: str = "") -> Outcome:
+        """Replaces what a FIXED hold is resolved on by what a statement says."""
         usage = Usage(
-            "PROVIDER_RESPONSE", "openai", "gpt-x", "", "adapter", "1",
-            buckets=(("input_tokens", inputs), ("output_tokens", outputs)),
+            "STATEMENT", "psp", "", "", "adapter", "1", charged=Decimal(amount), charged_currency="USD"
         )  # fmt: skip
-        return self.one(Resolve(self.caller(), self.key(), operation, usage))
+        return self._correct(operation, usage, accept)
+
+    def recount(self, operation: str, inputs: int, outputs: int) -> Outcome:
+        """Replaces what a METERED hold is resolved on by other usage."""
+        return self._correct(operation, _tokens(inputs, outputs))
+
+    def _correct(self, operation: str, usage: Usage, accept: str = "") -> Outcome:
+        with self.database.read() as connection:
+            hold = get_hold(connection, self.tenant, operation)
+        assert hold is not None
+        digest = hold.resolution_digest or b""
+        return self.one(Correct(self.caller(Role.FINANCE), self.key(), operation, digest, usage, "a bill", 0, accept))
 
     def no_cost(self, operation: str) -> Outcome:
         proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED", nonce="nonce-" + operation)
         return self.one(Resolve(self.caller(), self.key(), operation, proof))
+
+
+def _tokens(inputs: int, outputs: int) -> Usage:
+    return Usage(
+        "PROVIDER_RESPONSE", "openai", "gpt-x", "", "adapter", "1",
+        buckets=(("input_tokens", inputs), ("output_tokens", outputs)),
+    )  # fmt: skip
+
+
+def tell_corrections(ledger: Ledger) -> None:
+    """Every way in which what was resolved is replaced, on a budget of its own. Told after everything else."""
+    ledger.budget("corrected", "20")
+    ledger.reserve("billed-late", "3", "corrected")
+    ledger.release("billed-late")
+    ledger.correct("billed-late", "2.5")
+    ledger.reserve("raised", "4", "corrected", dispatch=True)
+    ledger.charge("raised", "4")
+    ledger.correct("raised", "30", accept="the invoice")  # 13.5 are there: 12.5 of DEFICIT
+    ledger.stripe = (ledger.stripe + 1) % 8
+    ledger.correct("raised", "1")  # more than its stripe has
+    ledger.reserve("not-free", "2", "corrected", dispatch=True)
+    ledger.no_cost("not-free")
+    ledger.correct("not-free", "2")
+    ledger.charge("not-free", "2")  # corroborates
+    ledger.reserve_tokens("recounted", 100_000, 10_000, "corrected")
+    ledger.tokens("recounted", 4000, 500)
+    # 4000 * 3 + 500 * 12 = 2000 * 3 + 1000 * 12 = 18 000, for a million.
+    ledger.recount("recounted", 2000, 1000)
+    ledger.recount("recounted", 2000, 2000)
 
 
 SECONDS = Schedule(PeriodKind.FIXED, anchor=datetime(2026, 1, 1, tzinfo=UTC), length=timedelta(seconds=1))
@@ -236,3 +303,21 @@ def tell_everything(ledger: Ledger) -> None:
     ledger.reserve_tokens("no-tokens", 100_000, 10_000, "key")
     ledger.tokens("no-tokens", 0, 0)
     ledger.reserve("refused", "1000000", "key")
+
+
+def tell_attempts(ledger: Ledger) -> None:
+    """Attempts that failed before they were sent, were followed by another, cancelled, or accepted by the provider."""
+    ledger.stripe = 0
+    ledger.budget("tries", None)
+    ledger.reserve("failed", "1", "tries", dispatch=True)
+    ledger.failed("failed")
+    ledger.reserve("retried", "1", "tries", dispatch=True)
+    ledger.failed("retried")
+    ledger.retry("retried")
+    ledger.receipt("retried", "r-10")
+    ledger.delivery("retried", Delivery.PARTIAL)
+    ledger.reserve("cancelled", "1", "tries", dispatch=True)
+    ledger.cancel("cancelled")
+    ledger.reserve("recorded", "1", "tries", dispatch=True)
+    ledger.receipt("recorded", "r-11")
+    ledger.charge("recorded", "1")

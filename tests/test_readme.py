@@ -8,12 +8,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ledger.client import Ledger
+from ledger.domain.model import Role
+from ledger.v1 import hold_pb2
+from tests.service.harness import put_card, serving
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```\w*\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 def block(containing: str) -> str:
@@ -73,6 +79,27 @@ def test_on_a_database_of_ones_own(of_its_own: dict[str, str], database_url: str
     typed = type_in("\n".join([*lines, block("ledger.demo.first_hold")]), **of_its_own)
     assert typed.returncode == 0, typed.stderr
     assert block("SETTLED at") in typed.stdout
+
+
+async def test_the_program_calls_a_provider_under_a_hold(database_url: str, tmp_path: Path) -> None:
+    async def provider(question: dict[str, str]) -> dict[str, Any]:
+        if question["id"] == "lost":
+            raise TimeoutError
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 200, "total_tokens": 1_200}
+        return {"model": "gpt-5", "usage": usage, "choices": [], "for": question["id"]}
+
+    program: dict[str, Any] = {}
+    exec(block("async def answer"), program)
+    async with serving(database_url, tmp_path) as served:
+        await served.budget("support", limit="10")
+        await put_card(served)
+        async with Ledger.connect(served.address, served.token("acme", Role.GATEWAY)) as ledger:
+            assert (await program["answer"](ledger, provider, {"id": "q-1"}))["for"] == "q-1"
+            with pytest.raises(TimeoutError):
+                await program["answer"](ledger, provider, {"id": "lost"})
+            # 1 000 x 1.25 + 200 x 10, per million
+            assert (await ledger.get_hold("q-1")).resolution.amount.amount == "0.00325"
+            assert (await ledger.get_hold("lost")).state == hold_pb2.HOLD_STATE_OUTCOME_UNKNOWN
 
 
 def test_every_file_that_it_names_is_there() -> None:

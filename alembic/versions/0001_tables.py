@@ -83,10 +83,9 @@ STATEMENTS = (
         CONSTRAINT book_available_above_floor_means_deficit_zero
             CHECK (deficit = 0 OR (floor IS NOT NULL AND available = floor)),
         CONSTRAINT book_no_balance_but_available_is_negative
-            CHECK (
-                held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0 AND expense >= 0 AND payable >= 0
-            ),
+            CHECK (held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0),
         CONSTRAINT book_authority_is_negative_only_by_what_was_carried CHECK (authority >= 0 OR carried < 0),
+        CONSTRAINT book_expense_is_the_financial_books CHECK (budget_id IS NULL OR expense = 0),
         CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
         CONSTRAINT book_version_counts_postings CHECK (version >= 0),
         CONSTRAINT book_money_is_held_by_open_holds
@@ -125,6 +124,8 @@ STATEMENTS = (
         nonce_hash bytea,
         dispatched_at timestamptz,
         lease_expires_at timestamptz,
+        failure jsonb,
+        retry_until timestamptz,
         inferred boolean NOT NULL,
         execution_seen boolean NOT NULL,
         provider_receipt text COLLATE "C",
@@ -136,14 +137,30 @@ STATEMENTS = (
         version bigint NOT NULL,
         CONSTRAINT hold_pkey PRIMARY KEY (tenant, operation_id),
         CONSTRAINT hold_amount_is_not_negative CHECK (amount >= 0),
-        CONSTRAINT hold_once_dispatched_is_never_released CHECK (state <> 'RELEASED' OR attempt = 0 OR inferred),
-        CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0)
+        CONSTRAINT hold_once_dispatched_is_never_released
+            CHECK (state <> 'RELEASED' OR attempt = 0 OR (inferred AND revision > 1)),
+        CONSTRAINT hold_released_costs_only_by_correction
+            CHECK (state <> 'RELEASED' OR settled = 0 OR revision > 1),
+        CONSTRAINT hold_beyond_reserved_has_an_attempt CHECK (state IN ('RESERVED', 'RELEASED') OR attempt > 0),
+        CONSTRAINT hold_dispatching_has_a_lease_or_a_failure
+            CHECK (state <> 'DISPATCHING' OR lease_expires_at IS NOT NULL OR retry_until IS NOT NULL),
+        CONSTRAINT hold_failure_ends_the_permission CHECK (
+            (failure IS NULL) = (retry_until IS NULL)
+            AND (failure IS NULL OR (nonce_hash IS NULL AND lease_expires_at IS NULL))
+        )
     ) WITH (fillfactor = 45)
     """,
     """
     CREATE INDEX hold_due
-        ON hold ((CASE WHEN state = 'RESERVED' THEN expire_at ELSE lease_expires_at END), tenant, operation_id)
+        ON hold (
+            (CASE WHEN state = 'RESERVED' THEN expire_at ELSE coalesce(lease_expires_at, retry_until) END),
+            tenant, operation_id
+        )
         WHERE state IN ('RESERVED', 'DISPATCHING')
+    """,
+    """
+    CREATE INDEX hold_provider_receipt ON hold (tenant, provider_receipt)
+        WHERE provider_receipt IS NOT NULL
     """,
     """
     CREATE UNIQUE INDEX hold_one_open_per_exclusive_key ON hold (tenant, exclusive_key)
@@ -168,7 +185,9 @@ STATEMENTS = (
         accounting_date date NOT NULL,
         operation_id text COLLATE "C",
         actor text COLLATE "C" NOT NULL,
-        CONSTRAINT entry_pkey PRIMARY KEY (tenant, entry_id)
+        corrects uuid,
+        CONSTRAINT entry_pkey PRIMARY KEY (tenant, entry_id),
+        CONSTRAINT entry_only_a_correction_is_linked CHECK (kind = 'CORRECT' OR corrects IS NULL)
     )
     """,
     "CREATE INDEX entry_operation ON entry (tenant, operation_id)",
@@ -243,6 +262,36 @@ STATEMENTS = (
             CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')),
         CONSTRAINT evidence_what_resolves_is_kept_whole CHECK (body IS NOT NULL OR classification <> 'AUTHORITATIVE')
     )
+    """,
+    """
+    CREATE TABLE observation (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        observation_id uuid NOT NULL,
+        axis text COLLATE "C" NOT NULL,
+        value text COLLATE "C" NOT NULL,
+        attempt integer NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        adapter text COLLATE "C" NOT NULL,
+        adapter_revision text COLLATE "C" NOT NULL,
+        observed_at timestamptz,
+        received_at timestamptz NOT NULL,
+        provider text COLLATE "C",
+        provider_receipt text COLLATE "C",
+        detail jsonb NOT NULL,
+        CONSTRAINT observation_pkey PRIMARY KEY (tenant, operation_id, observation_id),
+        CONSTRAINT observation_value_is_of_its_axis CHECK (
+            axis = 'DELIVERY' AND value IN ('NOTHING', 'PARTIAL', 'COMPLETE', 'UNKNOWN')
+            OR axis = 'EXECUTION' AND value IN ('NOT_SENT', 'REJECTED', 'ACCEPTED', 'EXECUTED', 'UNKNOWN')
+        ),
+        CONSTRAINT observation_receipt_is_of_a_provider CHECK ((provider IS NULL) = (provider_receipt IS NULL))
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX observation_one_per_provider_receipt
+        ON observation (tenant, provider, provider_receipt)
+        WHERE provider_receipt IS NOT NULL
     """,
     """
     CREATE TABLE resolution (

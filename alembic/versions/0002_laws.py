@@ -58,6 +58,7 @@ APPEND_ONLY = {
     "entry": "A journal entry is never changed or removed: correct it with another.",
     "posting": "A posting is never changed or removed: correct it with another entry.",
     "evidence": "Evidence is never changed or removed.",
+    "observation": "An observation is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
     "refused": "What was refused is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
@@ -121,6 +122,16 @@ ROW_LAWS = {
         "UPDATE",
         "NEW.attempt < OLD.attempt OR NEW.generation < OLD.generation OR OLD.inferred AND NOT NEW.inferred",
         "The attempts and generations of a hold only grow, and an inferred attempt stays inferred.",
+    ),
+    "hold_permission": (
+        "hold",
+        "UPDATE",
+        """
+        NEW.attempt > OLD.attempt + 1 OR NEW.attempt > OLD.attempt AND OLD.attempt > 0 AND OLD.failure IS NULL
+        OR NEW.nonce_hash IS DISTINCT FROM OLD.nonce_hash AND NEW.nonce_hash IS NOT NULL AND NEW.attempt = OLD.attempt
+        """,
+        "The permission to send an attempt is given once, to one nonce; a next attempt only when the one before it failed"
+        " before anything was sent.",
     ),
     "hold_execution": (
         "hold",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
-from google.rpc import error_details_pb2, status_pb2
 
+from ledger.client.errors import error_info
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
@@ -22,13 +22,23 @@ if TYPE_CHECKING:
     from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
     from ledger.v1.write_pb2_grpc import WriteServiceAsyncStub
 
-DOMAIN = "ledger.v1"
-_DETAILS_KEY = "grpc-status-details-bin"
+# A server that is away is looked for again soon, and for ever. An idle connection sends one ping in half a minute, so that a dead
+# one is known (servers allow one in ten seconds). gRPC's own retries are off: they would be a second layer with other rules.
+_OPTIONS = (
+    ("grpc.enable_retries", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 3_000),
+)
 
 Stub = TypeVar("Stub")
 
 
-class Refused(NamedTuple):
+class ErrorInfo(NamedTuple):
     """Why the ledger refused: a name of ErrorReason without its prefix, and facts about it."""
 
     reason: str
@@ -40,7 +50,7 @@ class Client:
 
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
         header = ("authorization", f"Bearer {token}")
-        self._channel = channel
+        self.channel = channel
         self.holds: HoldServiceAsyncStub = _authorize(HoldServiceStub(channel), header)
         self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
         self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
@@ -48,7 +58,7 @@ class Client:
         self.writes: WriteServiceAsyncStub = _authorize(WriteServiceStub(channel), header)
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.channel.close()
 
     async def __aenter__(self) -> "Client":
         return self
@@ -68,6 +78,7 @@ def connect(
 ) -> Client:
     """A client of the server at `host:port`. Without `credentials` the channel is not encrypted: for one machine only."""
     options = (
+        *_OPTIONS,
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
     )
@@ -76,17 +87,10 @@ def connect(
     return Client(grpc.aio.secure_channel(address, credentials, options), token)
 
 
-def error_reason(error: BaseException) -> Refused | None:
-    """The reason of a failed call; None if the ledger gave none (the network's failures, for example)."""
-    if not isinstance(error, grpc.aio.AioRpcError):
-        return None
-    for key, value in error.trailing_metadata() or ():
-        if key == _DETAILS_KEY and isinstance(value, bytes):
-            for detail in status_pb2.Status.FromString(value).details:
-                info = error_details_pb2.ErrorInfo()
-                if detail.Unpack(info) and info.domain == DOMAIN:
-                    return Refused(info.reason, dict(info.metadata))
-    return None
+def error_reason(error: BaseException) -> ErrorInfo | None:
+    """The reason of a failed call of a stub; None if the ledger gave none (the network's failures, for example)."""
+    info = error_info(error)
+    return None if info is None else ErrorInfo(info.reason, dict(info.metadata))
 
 
 class _Authorized:

@@ -6,14 +6,14 @@ more: usage that the provider gave, a proof that nothing was sent or executed, o
 
 import errno
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import aiohttp
 
-from ledger.client import Client
+from ledger import client
+from ledger.client import Guard, Ledger, NotPermitted, metered_quote
 from ledger.demo.provider import IDEMPOTENCY_KEY, MODE, REQUEST_ID, Mode
 from ledger.usage import FLAVORS, merge_stream, usage_document
 from ledger.v1 import hold_pb2
@@ -79,86 +79,66 @@ Seen: TypeAlias = Answered | NeverSent | Rejected | Unknown
 class Gateway:
     """Makes calls, each under a hold of the ledger."""
 
-    def __init__(self, ledger: Client, session: aiohttp.ClientSession) -> None:
+    def __init__(self, ledger: Ledger, session: aiohttp.ClientSession) -> None:
         self.ledger = ledger
         self.session = session
 
     async def call(self, call: Call) -> tuple[Seen, hold_pb2.Hold]:
-        """Makes a call: what was seen of it, and its hold afterwards. Raises grpc.aio.AioRpcError if the ledger refuses."""
-        reservation = self.reservation(call)
-        reserved = await self.ledger.holds.Reserve(reservation)
-        if not reserved.may_send:
-            return Unknown("another process was given the permission to send"), reserved.hold
-        seen = await send(self.session, call)
-        return seen, await self.report(call, seen, reservation.dispatch.nonce)
+        """Makes a call: what was seen of it, and its hold afterwards. Raises Refused if the ledger does."""
+        try:
+            async with self.guard(call) as operation:
+                seen = await send(self.session, call)
+                await tell(operation, call, seen)
+        except NotPermitted as denied:
+            return Unknown("another process was given the permission to send"), denied.hold
+        return seen, operation.hold
 
-    def reservation(self, call: Call) -> hold_pb2.ReserveRequest:
-        """The request that sets the money aside and asks for the permission to send."""
-        quote = hold_pb2.MeteredQuote(
-            card_id=call.model, model=call.model, api_flavor=call.flavor, ceilings=dict(call.ceilings)
-        )
-        return hold_pb2.ReserveRequest(
-            idempotency_key=f"{call.operation_id}/reserve",
-            operation_id=call.operation_id,
-            budget_ids=[call.budget_id],
-            quote=hold_pb2.QuoteSpec(metered=quote),
+    def guard(self, call: Call, *, dispatch: bool = True, **options: Any) -> Guard:
+        """The hold of a call: the money is set aside and the permission to send asked for in one commit."""
+        quote = metered_quote(call.model, model=call.model, api_flavor=call.flavor, ceilings=call.ceilings)
+        return self.ledger.guard(
+            call.operation_id,
+            budgets=[call.budget_id],
+            quote=quote,
+            provider=call.provider,
             request_group=call.request_group,
-            labels=dict(call.labels),
-            begin_dispatch=True,
-            # Lives in the memory of this process only: a copy of this request elsewhere is not given the permission.
-            dispatch=hold_pb2.Dispatch(nonce=secrets.token_hex(16), executor=ADAPTER),
+            labels=call.labels,
+            executor=ADAPTER,
+            adapter=ADAPTER,
+            adapter_revision=ADAPTER_REVISION,
+            dispatch=dispatch,
+            **options,
         )
 
-    async def report(self, call: Call, seen: Seen, nonce: str = "") -> hold_pb2.Hold:
-        """Tells the ledger what was seen, and gives the hold as it is then.
 
-        The nonce of the attempt shows that this process is the one that would have sent: without it nobody is believed that
-        nothing was.
-        """
-        if isinstance(seen, Unknown):
-            marked = await self.ledger.holds.MarkOutcomeUnknown(
-                hold_pb2.MarkOutcomeUnknownRequest(
-                    idempotency_key=f"{call.operation_id}/unknown",
-                    operation_id=call.operation_id,
-                    observation=seen.observation,
-                )
-            )
-            return marked.hold
-        request = hold_pb2.ResolveRequest(
-            idempotency_key=f"{call.operation_id}/resolve", operation_id=call.operation_id
-        )
-        if isinstance(seen, Answered):
-            source = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE
-            request.usage.CopyFrom(usage_evidence(call.flavor, seen.document, seen.provider_receipt, source))
-        elif isinstance(seen, NeverSent):
-            request.no_cost.CopyFrom(_proof(kind=hold_pb2.NO_COST_KIND_NEVER_SENT, cause=seen.cause, nonce=nonce))
-        else:
-            request.no_cost.CopyFrom(
-                _proof(
-                    kind=hold_pb2.NO_COST_KIND_REJECTED_BEFORE_EXECUTION,
-                    provider_status=seen.status,
-                    provider_request_id=seen.request_id,
-                )
-            )
-        return (await self.ledger.holds.Resolve(request)).hold
+async def tell(operation: Guard, call: Call, seen: Seen) -> None:
+    """Tells the ledger what was seen."""
+    if isinstance(seen, Answered):
+        await operation.settle(usage_evidence(call.flavor, seen.document, seen.provider_receipt))
+    elif isinstance(seen, NeverSent):
+        await operation.never_sent(seen.cause)
+    elif isinstance(seen, Rejected):
+        await operation.rejected(seen.status, seen.request_id)
+    else:
+        await operation.outcome_unknown(seen.observation)
 
 
 def usage_evidence(
-    flavor: str, document: Mapping[str, Any], provider_receipt: str, source: hold_pb2.EvidenceSource.ValueType
+    flavor: str,
+    document: Mapping[str, Any],
+    provider_receipt: str,
+    source: hold_pb2.EvidenceSource.ValueType = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE,
 ) -> hold_pb2.UsageEvidence:
     """A usage document as evidence. It holds numbers and names, and nothing of what was said."""
-    return hold_pb2.UsageEvidence(
-        source=source,
-        provider=FLAVORS[flavor].provider,
+    return client.usage_evidence(
+        FLAVORS[flavor].provider,
+        document,
+        api_flavor=flavor,
+        receipt=provider_receipt,
         adapter=ADAPTER,
         adapter_revision=ADAPTER_REVISION,
-        provider_receipt=provider_receipt,
-        provider_usage=hold_pb2.ProviderUsage(api_flavor=flavor, json=json.dumps(document)),
+        source=source,
     )
-
-
-def _proof(**facts: Any) -> hold_pb2.NoCostProof:
-    return hold_pb2.NoCostProof(adapter=ADAPTER, adapter_revision=ADAPTER_REVISION, **facts)
 
 
 async def send(session: aiohttp.ClientSession, call: Call) -> Seen:

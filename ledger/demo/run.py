@@ -17,7 +17,7 @@ import psycopg
 from rich.console import Console
 
 from ledger.audit.check import LawResult, check
-from ledger.client import Client, connect
+from ledger.client import Client, Ledger, connect
 from ledger.demo import recordings, story
 from ledger.demo.books import BUDGETS, CURRENCY, open_books
 from ledger.demo.gateway import Gateway
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
 
 async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None], began: float) -> Ending:
     async with (
-        connect(set_up.address, set_up.tokens["gateway"]) as gateway,
+        Ledger.connect(set_up.address, set_up.tokens["gateway"]) as gateway,
         connect(set_up.address, set_up.tokens["finance"]) as finance,
         connect(set_up.address, set_up.tokens["admin"]) as admin,
         FakeProvider().serving() as provider,
@@ -85,7 +85,7 @@ async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None]
         await open_books(admin)
         told = story.Story(Gateway(gateway, session), finance, provider, closed_url, tell)
         await told.play()
-        replayed = await recordings.play(gateway, admin)
+        replayed = await recordings.play(gateway.stubs, admin)
         incidents = (await finance.holds.ListIncidents(hold_pb2.ListIncidentsRequest())).incidents
         used = [budget for budget, _, _ in BUDGETS if budget != recordings.BUDGET or replayed.rows]
         balances = {budget: await _balances(finance, budget) for budget in used}

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import aiohttp
-import grpc.aio
 
-from ledger.client import Client, error_reason
+from ledger.client import Client, Refused
+from ledger.client.errors import reason_name
 from ledger.demo import replies
 from ledger.demo.gateway import Answered, Call, Gateway, NeverSent, Rejected, Seen, Unknown, send, usage_evidence
 from ledger.demo.provider import FakeProvider, Mode
@@ -140,7 +140,10 @@ class Story:
         seen, hold = await self.gateway.call(call)
         self._expect("the advice about a lost reply", hold.recovery_action, error_pb2.RECOVERY_ACTION_NO_REPLAY)
         resent = self._call("blind-resend", replies.OPENAI_MODEL)
-        await self.gateway.report(resent, await send(self.gateway.session, resent))
+        answered = await send(self.gateway.session, resent)
+        assert isinstance(answered, Answered), "the fake provider answers this time"
+        evidence = usage_evidence(resent.flavor, answered.document, answered.provider_receipt)
+        await self.gateway.ledger.resolve(resent.operation_id, evidence)
         self._expect("records of a call sent twice", await self._settle_from_records(call), [True, True])
         incidents = await self.finance.holds.ListIncidents(
             hold_pb2.ListIncidentsRequest(operation_id=call.operation_id)
@@ -202,14 +205,10 @@ class Story:
 
     async def _release(self, call: Call) -> str:
         """Tries to release the hold, and gives the reason of the refusal."""
-        request = hold_pb2.ReleaseRequest(
-            idempotency_key=f"{call.operation_id}/release", operation_id=call.operation_id
-        )
         try:
-            await self.gateway.ledger.holds.Release(request)
-        except grpc.aio.AioRpcError as error:
-            refused = error_reason(error)
-            return "no reason given" if refused is None else refused.reason
+            await self.gateway.ledger.release(call.operation_id)
+        except Refused as refused:
+            return reason_name(refused.reason)
         return "released"
 
     async def _settle_from_records(self, call: Call) -> list[bool]:

@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import NamedTuple
@@ -15,12 +15,14 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     RefusedCommand,
     Resolution,
     SeenFact,
 )
+from ledger.domain.permission import Denial, Stopped
 from ledger.domain.refusals import Refusal
 
 
@@ -42,8 +44,9 @@ class Loaded:
     `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
-    `facts` are those that commands bring again to holds which were reported before, keyed (tenant, operation_id, fact).
-    `stripe` chooses the stripe of the financial book.
+    `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
+    again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
+    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so.
     """
 
     now: datetime
@@ -59,11 +62,18 @@ class Loaded:
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
+    bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
-    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`."""
+    """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
+
+    `denial` says why the permission to send was asked for and not given, `stopped` what a Cancel ended, `may_continue` that the
+    attempt which sent a heartbeat may go on.
+    `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
+    """
 
     refusal: Refusal | None = None
     hold: Hold | None = None
@@ -76,6 +86,10 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    denial: Denial | None = None
+    stopped: Stopped | None = None
+    may_continue: bool = False
+    superseded_by: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -90,6 +104,7 @@ class Decision:
     receipts: list[Receipt] = field(default_factory=list)
     refused: list[RefusedCommand] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)

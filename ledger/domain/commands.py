@@ -3,16 +3,23 @@
 The fingerprint is SHA-256 over the canonical content without the key: the same key with another fingerprint is refused.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeAlias, get_args
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+    hash_of,
+)
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard
 from ledger.domain.claims import Claim
-from ledger.domain.keyed import Keyed, OnBudget
+from ledger.domain.keyed import Keyed, OnBudget, OnHold
 from ledger.domain.model import Receipt
 from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
@@ -29,28 +36,11 @@ class Dispatch:
 
     @property
     def nonce_hash(self) -> bytes:
-        return _hash(self.nonce)
-
-
-def _hash(nonce: str) -> bytes:
-    return hashlib.sha256(nonce.encode()).digest()
+        return hash_of(self.nonce)
 
 
 @dataclass(frozen=True, slots=True)
-class _OnHold(Keyed):
-    operation_id: str
-
-    @property
-    def resource(self) -> str:
-        return self.operation_id
-
-    @property
-    def hold_key(self) -> tuple[str, str]:
-        return (self.caller.tenant, self.operation_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve(_OnHold):
+class Reserve(OnHold):
     """Set money aside on every level above the named budgets. With `dispatch` the hold is born DISPATCHING."""
 
     NAME: ClassVar[str] = "Reserve"
@@ -87,7 +77,7 @@ class Reserve(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class BeginDispatch(_OnHold):
+class BeginDispatch(OnHold):
     """Ask for the permission to send."""
 
     NAME: ClassVar[str] = "BeginDispatch"
@@ -99,7 +89,7 @@ class BeginDispatch(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkOutcomeUnknown(_OnHold):
+class MarkOutcomeUnknown(OnHold):
     """Say that nobody here knows what became of the call."""
 
     NAME: ClassVar[str] = "MarkOutcomeUnknown"
@@ -111,7 +101,7 @@ class MarkOutcomeUnknown(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class Release(_OnHold):
+class Release(OnHold):
     """Give the money back without evidence: only while RESERVED."""
 
     NAME: ClassVar[str] = "Release"
@@ -121,7 +111,7 @@ class Release(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class Lapse(_OnHold):
+class Lapse(OnHold):
     """The service's own: what follows when a hold's time or an attempt's lease has run out."""
 
     NAME: ClassVar[str] = "Lapse"
@@ -131,7 +121,7 @@ class Lapse(_OnHold):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyWrite(_OnHold):
+class VerifyWrite(OnHold):
     """Hold a claim against the hold, or (a receipt never changes) against what a key did. It changes nothing and claims no key."""
 
     NAME: ClassVar[str] = "VerifyWrite"
@@ -243,7 +233,7 @@ class NoCostProof:
 
     @property
     def nonce_hash(self) -> bytes:
-        return _hash(self.nonce)
+        return hash_of(self.nonce)
 
     def content(self) -> dict[str, Any]:
         """What the caller said, as JSON, which is also what is kept."""
@@ -259,7 +249,7 @@ class NoCostProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve(_OnHold):
+class Resolve(OnHold):
     """Settle the hold on evidence. `attempt` 0 is the latest."""
 
     NAME: ClassVar[str] = "Resolve"
@@ -274,6 +264,30 @@ class Resolve(_OnHold):
             "attempt": str(self.attempt),
             "receipt": self.evidence.provider_receipt if isinstance(self.evidence, Usage) else None,
             "evidence": self.evidence.content(),
+            "accept_overrun": self.accept_overrun_reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Correct(OnHold):
+    """Replace the resolution in force of a hold that has ended by one on other evidence."""
+
+    NAME: ClassVar[str] = "Correct"
+
+    digest_in_force: bytes
+    evidence: Usage | NoCostProof
+    reason: str
+    attempt: int = 0
+    accept_overrun_reason: str = ""
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "operation": self.operation_id,
+            "in_force": self.digest_in_force.hex(),
+            "attempt": str(self.attempt),
+            "receipt": self.evidence.provider_receipt if isinstance(self.evidence, Usage) else None,
+            "evidence": self.evidence.content(),
+            "reason": self.reason,
             "accept_overrun": self.accept_overrun_reason,
         }
 
@@ -350,7 +364,22 @@ class PutPriceCard(Keyed):
         return self.card.card_id
 
 
-HoldCommand: TypeAlias = Reserve | BeginDispatch | MarkOutcomeUnknown | Release | Resolve | Lapse | VerifyWrite
+Report: TypeAlias = Resolve | Correct
+HoldCommand: TypeAlias = (
+    Reserve
+    | BeginDispatch
+    | MarkOutcomeUnknown
+    | Release
+    | Resolve
+    | Correct
+    | Lapse
+    | Heartbeat
+    | RecordFailedBeforeDispatch
+    | Cancel
+    | RecordReceipt
+    | RecordDelivery
+    | VerifyWrite
+)
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
 # Those that claim keys, by name.

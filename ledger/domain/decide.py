@@ -10,6 +10,8 @@ from dataclasses import replace
 from decimal import localcontext
 from typing import Any
 
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
+from ledger.domain.attempts import begin_dispatch, cancel, heartbeat, lapse, record_failed_before_dispatch
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.budgets import create_budget, grant_budget, put_price_card
@@ -17,6 +19,7 @@ from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     GrantBudget,
     Lapse,
@@ -27,12 +30,15 @@ from ledger.domain.commands import (
     Resolve,
     VerifyWrite,
 )
-from ledger.domain.holds import begin_dispatch, lapse, mark_outcome_unknown, may_send, release, reserve
+from ledger.domain.correcting import correct
+from ledger.domain.holds import mark_outcome_unknown, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.limits import update_budget
-from ledger.domain.model import Receipt, RefusedCommand
+from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
+from ledger.domain.permission import denial
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.reports import record_delivery, record_receipt
 from ledger.domain.resolving import resolve
 from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.verifying import verify_write
@@ -44,7 +50,13 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     MarkOutcomeUnknown: mark_outcome_unknown,
     Release: release,
     Resolve: resolve,
+    Correct: correct,
     Lapse: lapse,
+    Heartbeat: heartbeat,
+    RecordFailedBeforeDispatch: record_failed_before_dispatch,
+    Cancel: cancel,
+    RecordReceipt: record_receipt,
+    RecordDelivery: record_delivery,
     VerifyWrite: verify_write,
     CreateBudget: create_budget,
     GrantBudget: grant_budget,
@@ -55,7 +67,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
-_ASKS_PERMISSION = (Reserve, BeginDispatch, GrantBudget, UpdateBudget)
+_ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget, UpdateBudget)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
@@ -83,6 +95,8 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
 def _claims_key(command: Command, outcome: Outcome) -> bool:
     if outcome.refusal is not None:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
+    if isinstance(command, Heartbeat):
+        return False
     return outcome.applied or not isinstance(command, (Lapse, VerifyWrite))
 
 
@@ -157,4 +171,22 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None
-    return Outcome(hold=hold, replayed=True, applied=False, may_send=may_send(hold, dispatch, work.now))
+    superseded_by = _superseded_since(work, hold, receipt)
+    if dispatch is None:
+        return Outcome(hold=hold, replayed=True, applied=False, superseded_by=superseded_by)
+    denied = denial(hold, dispatch, work.now)
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        may_send=denied is None,
+        denial=denied,
+        superseded_by=superseded_by,
+    )
+
+
+def _superseded_since(work: Work, hold: Hold, receipt: Receipt) -> bytes | None:
+    """The digest in force, if another was in force when the key acted. Of commands without revisions loaded: None."""
+    revisions = work.loaded.resolutions.get((hold.tenant, hold.operation_id), ())
+    left = [r.digest for r in revisions if r.recorded_at <= receipt.recorded_at]
+    return hold.resolution_digest if left and left[-1] != hold.resolution_digest else None

@@ -161,7 +161,7 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
         reasons.append(
             f"{proof.kind} is ruled out by the usage that was reported; usage of zero is what can still free the hold"
         )
-    if not trusted and hold.state is not HoldState.OUTCOME_UNKNOWN and proof.nonce_hash != hold.nonce_hash:
+    if not trusted and hold.state is not HoldState.OUTCOME_UNKNOWN and proof.nonce_hash != hold.owner:
         reasons.append(
             f"{proof.kind} needs the nonce of the attempt: file it from the process that was given the permission to send,"
             " or through finance"
@@ -181,9 +181,7 @@ def is_witness(hold: Hold, evidence: Usage | NoCostProof, first: str, caller: Ca
     if isinstance(evidence, Usage):
         return evidence.source == first or not _not_authoritative(evidence, caller)
     return (
-        evidence.kind == "REJECTED_BEFORE_EXECUTION"
-        or caller.role is Role.FINANCE
-        or evidence.nonce_hash == hold.nonce_hash
+        evidence.kind == "REJECTED_BEFORE_EXECUTION" or caller.role is Role.FINANCE or evidence.nonce_hash == hold.owner
     )
 
 

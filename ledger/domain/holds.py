@@ -1,4 +1,4 @@
-"""The rules of a hold before its resolution: reserve, dispatch, unknown, release, and what time does to it."""
+"""The rules of a hold before its resolution: reserve, unknown, release. Those of its attempts are in ledger.domain.attempts."""
 
 from datetime import datetime
 from typing import Any
@@ -6,29 +6,19 @@ from uuid import UUID
 
 from ledger.domain.admission import cannot_take
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import BeginDispatch, Dispatch, Lapse, MarkOutcomeUnknown, Release, Reserve
+from ledger.domain.commands import HoldCommand, MarkOutcomeUnknown, Release, Reserve
 from ledger.domain.evidence import resolution_digest
 from ledger.domain.journal import AVAILABLE, HELD, UNKNOWN, Move, OpenBook, give
-from ledger.domain.model import EntryKind, Hold, Resolution
+from ledger.domain.model import Axis, EntryKind, Execution, Hold, Resolution
 from ledger.domain.money import ZERO
-from ledger.domain.needs import budget_of, path_of
+from ledger.domain.needs import path_of
+from ledger.domain.observations import observe
 from ledger.domain.opening import carry_on, current_book
+from ledger.domain.permission import denial, permit
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.states import HoldState, ResolutionKind
-from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
-
-
-def may_send(hold: Hold, dispatch: Dispatch | None, now: datetime) -> bool:
-    """The permission to send belongs to the nonce that was given it, while the attempt runs and its lease is current."""
-    return (
-        dispatch is not None
-        and hold.state is HoldState.DISPATCHING
-        and hold.lease_expires_at is not None
-        and now < hold.lease_expires_at
-        and hold.nonce_hash == dispatch.nonce_hash
-    )
 
 
 def reserve(work: Work, command: Reserve) -> Outcome:
@@ -68,9 +58,10 @@ def reserve(work: Work, command: Reserve) -> Outcome:
 def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     """Another key with the operation of a hold: the hold if the content is the same, else a refusal that names a difference."""
     if hold.fingerprint == command.fingerprint:
-        return Outcome(
-            hold=hold, applied=False, matched_by_operation=True, may_send=may_send(hold, command.dispatch, now)
-        )
+        if command.dispatch is None:
+            return Outcome(hold=hold, applied=False, matched_by_operation=True)
+        denied = denial(hold, command.dispatch, now)
+        return Outcome(hold=hold, applied=False, matched_by_operation=True, may_send=denied is None, denial=denied)
     asked = {
         "budget_ids": (hold.budget_ids, command.budget_ids),
         "quote.kind": (hold.quote.kind, command.quote.kind),
@@ -107,7 +98,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         updated_at=now,
         exclusive_key=command.exclusive_key,
         request_group=command.request_group,
-        **({} if dispatch is None else _attempt(1, 1, caller.actor, dispatch, now)),
+        **({} if dispatch is None else permit(1, 1, caller.actor, dispatch, now)),
     )
     work.decision.holds[command.hold_key] = hold
     taken, held = hold.amount, -hold.amount
@@ -115,39 +106,6 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
     work.journal.count(hold, 1)
     return Outcome(hold=hold, may_send=dispatch is not None)
-
-
-def _attempt(number: int, generation: int, actor: str, dispatch: Dispatch, now: datetime) -> dict[str, Any]:
-    return {
-        "attempt": number,
-        "generation": generation,
-        "executor": dispatch.executor,
-        "dispatcher": actor,
-        "nonce_hash": dispatch.nonce_hash,
-        "dispatched_at": now,
-        "lease_expires_at": now + dispatch.lease,
-    }
-
-
-def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
-    hold = work.loaded.holds.get(command.hold_key)
-    if hold is None:
-        return no_hold(command)
-    if hold.state is not HoldState.RESERVED:
-        # Not an error: the caller learns the state, and that it must not send.
-        return Outcome(hold=hold, applied=False, may_send=may_send(hold, command.dispatch, work.now))
-    closed = next((level for level in map(budget_of, hold.books) if (hold.tenant, level) in work.closed), None)
-    if closed is not None:
-        return is_closed(closed)
-    if hold.quote.valid_until is not None and work.now >= hold.quote.valid_until:
-        return refuse(
-            Reason.QUOTE_EXPIRED,
-            "The quote is no longer valid; release the hold and reserve again.",
-            valid_until=hold.quote.valid_until.isoformat(),
-        )
-    # From here it succeeds.
-    attempt = _attempt(hold.attempt + 1, hold.generation + 1, command.caller.actor, command.dispatch, work.now)
-    return Outcome(hold=work.change(hold, state=HoldState.DISPATCHING, **attempt), may_send=True)
 
 
 def mark_outcome_unknown(work: Work, command: MarkOutcomeUnknown) -> Outcome:
@@ -159,7 +117,7 @@ def mark_outcome_unknown(work: Work, command: MarkOutcomeUnknown) -> Outcome:
     if hold.state is not HoldState.DISPATCHING:
         return Outcome(hold=hold, applied=False)
     # From here it succeeds.
-    return Outcome(hold=_become_unknown(work, hold, command.caller.actor))
+    return Outcome(hold=become_unknown(work, hold, command, command.observation))
 
 
 def release(work: Work, command: Release) -> Outcome:
@@ -171,19 +129,7 @@ def release(work: Work, command: Release) -> Outcome:
     if hold.state is not HoldState.RESERVED:
         return wrong_state(hold, "was dispatched: only evidence (final usage, or a proof of no cost) frees its money")
     # From here it succeeds.
-    return Outcome(hold=_become_released(work, hold, command.caller.actor))
-
-
-def lapse(work: Work, command: Lapse) -> Outcome:
-    """What time does: a reservation that ran out is released, an attempt whose lease ran out is unknown. Else nothing."""
-    hold = work.loaded.holds.get(command.hold_key)
-    if hold is None:
-        return no_hold(command)
-    if hold.state is HoldState.RESERVED and hold.expire_at <= work.now:
-        return Outcome(hold=_become_released(work, hold, command.caller.actor))
-    if hold.state is HoldState.DISPATCHING and hold.lease_expires_at is not None and hold.lease_expires_at <= work.now:
-        return Outcome(hold=_become_unknown(work, hold, command.caller.actor))
-    return Outcome(hold=hold, applied=False)
+    return Outcome(hold=become_released(work, hold, command.caller.actor))
 
 
 def wrong_state(hold: Hold, because: str) -> Outcome:
@@ -210,7 +156,8 @@ def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
     }
 
 
-def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
+def become_released(work: Work, hold: Hold, actor: str) -> Hold:
+    """Gives the money of a RESERVED hold back."""
     moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
     carry_on(work, hold, hold.amount, actor)
@@ -234,10 +181,12 @@ def _become_released(work: Work, hold: Hold, actor: str) -> Hold:
     )
 
 
-def _become_unknown(work: Work, hold: Hold, actor: str) -> Hold:
+def become_unknown(work: Work, hold: Hold, command: HoldCommand, because: str, **changes: Any) -> Hold:
+    """Moves the money of a dispatched hold from HELD to UNKNOWN, and keeps who said why."""
     moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), (b, UNKNOWN, -hold.amount))]
-    _post(work, hold, EntryKind.OUTCOME_UNKNOWN, moves, actor)
-    return work.change(hold, state=HoldState.OUTCOME_UNKNOWN)
+    _post(work, hold, EntryKind.OUTCOME_UNKNOWN, moves, command.caller.actor)
+    observe(work, command, Axis.EXECUTION, Execution.UNKNOWN, hold.attempt, detail={"because": because})
+    return work.change(hold, state=HoldState.OUTCOME_UNKNOWN, **changes)
 
 
 def _books(work: Work, hold: Hold) -> list[OpenBook]:

@@ -52,8 +52,12 @@ class OpenBook:
         """
         b = self.balances
         used = b[HELD] + b[UNKNOWN] + b[SPENT]
-        most = max(used, abs(b[AUTHORITY]), abs(b[AVAILABLE]), b[DEFICIT], b[EXPENSE], b[PAYABLE])
+        most = max(used, abs(b[AUTHORITY]), abs(b[AVAILABLE]), b[DEFICIT])
         return fits(most + amount)
+
+    def can_expense(self, amount: Decimal) -> bool:
+        """The same of EXPENSE and PAYABLE, which a correction may also lower."""
+        return fits(abs(self.balances[EXPENSE] + amount))
 
     def closed(self) -> Book:
         """The book as it is to be written."""
@@ -153,6 +157,7 @@ class Journal:
         actor: str,
         operation_id: str | None = None,
         effective_at: datetime | None = None,
+        corrects: UUID | None = None,
     ) -> UUID | None:
         """Posts one entry. Lines of zero are left out; an entry without lines is not written and gives None."""
         lines = [move for move in moves if move[2]]
@@ -169,7 +174,7 @@ class Journal:
                 book.balances[account] -= amount
             postings.append(Posting(tenant, book.book.book_id, book.version, entry_id, account, amount))
         self._decision.entries.append(
-            Entry(tenant, entry_id, kind, currency, now, effective_at or now, now.date(), operation_id, actor)
+            Entry(tenant, entry_id, kind, currency, now, effective_at or now, now.date(), operation_id, actor, corrects)
         )
         return entry_id
 

@@ -38,6 +38,21 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
+class OnHold(Keyed):
+    """A command on the hold of one operation."""
+
+    operation_id: str
+
+    @property
+    def resource(self) -> str:
+        return self.operation_id
+
+    @property
+    def hold_key(self) -> tuple[str, str]:
+        return (self.caller.tenant, self.operation_id)
+
+
+@dataclass(frozen=True, slots=True)
 class OnBudget(Keyed):
     """A command on one budget."""
 

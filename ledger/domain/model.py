@@ -47,6 +47,7 @@ class EntryKind(StrEnum):
     RELEASE = "RELEASE"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     SETTLE = "SETTLE"
+    CORRECT = "CORRECT"
     LIMIT = "LIMIT"
     ROLLOVER = "ROLLOVER"
 
@@ -156,6 +157,9 @@ class Hold(NamedTuple):
 
     `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched. `inferred` says
     that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold.
+    A live attempt has nonce and lease. `failure` says how the latest attempt failed before anything was sent (its keys: attempt,
+    cause, adapter, adapter_revision, and nonce, the hash of the ended permission); `retry_until` is how long its lease would
+    have run. `dispatcher` is the actor who was given the permission.
     """
 
     tenant: str
@@ -181,6 +185,8 @@ class Hold(NamedTuple):
     nonce_hash: bytes | None = None
     dispatched_at: datetime | None = None
     lease_expires_at: datetime | None = None
+    failure: Mapping[str, str] | None = None
+    retry_until: datetime | None = None
     inferred: bool = False
     execution_seen: bool = False
     provider_receipt: str | None = None
@@ -191,9 +197,22 @@ class Hold(NamedTuple):
     resolved_at: datetime | None = None
     version: int = 1
 
+    @property
+    def owner(self) -> bytes | None:
+        """The hash of the nonce whose attempt this is or was, until it was cancelled."""
+        return self.nonce_hash if self.failure is None else bytes.fromhex(self.failure["nonce"])
+
+    @property
+    def call_was_seen(self) -> bool:
+        """Whether somebody reported usage or a receipt of the call: then it was sent, whatever else is said."""
+        return self.execution_seen or self.provider_receipt is not None
+
 
 class Entry(NamedTuple):
-    """One journal entry; its labels are the hold's."""
+    """One journal entry; its labels are the hold's.
+
+    `corrects` links a CORRECT entry to that of the latest earlier revision which posted one.
+    """
 
     tenant: str
     entry_id: UUID
@@ -204,6 +223,7 @@ class Entry(NamedTuple):
     accounting_date: date
     operation_id: str | None
     actor: str
+    corrects: UUID | None = None
 
 
 class Posting(NamedTuple):
@@ -282,6 +302,55 @@ class SeenFact(NamedTuple):
 
     source: str
     digest: bytes | None
+
+
+class Axis(StrEnum):
+    """What can be observed of a call beside its settlement. Neither says the other."""
+
+    DELIVERY = "DELIVERY"
+    EXECUTION = "EXECUTION"
+
+
+class Delivery(StrEnum):
+    """What the client received."""
+
+    NOTHING = "NOTHING"
+    PARTIAL = "PARTIAL"
+    COMPLETE = "COMPLETE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Execution(StrEnum):
+    """What is established of the call at the provider."""
+
+    NOT_SENT = "NOT_SENT"
+    REJECTED = "REJECTED"
+    ACCEPTED = "ACCEPTED"
+    EXECUTED = "EXECUTED"
+    UNKNOWN = "UNKNOWN"
+
+
+class Observation(NamedTuple):
+    """Something that was said of a call, and by whom. Moves no money; evidence and resolutions have rows of their own.
+
+    `value` is a Delivery or an Execution. `source` is the command that brought it. A provider's receipt has `provider` too.
+    """
+
+    tenant: str
+    operation_id: str
+    observation_id: UUID
+    axis: Axis
+    value: str
+    attempt: int
+    source: str
+    actor: str
+    adapter: str
+    adapter_revision: str
+    observed_at: datetime | None
+    received_at: datetime
+    provider: str | None
+    provider_receipt: str | None
+    detail: Mapping[str, str]
 
 
 class Resolution(NamedTuple):

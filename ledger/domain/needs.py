@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.budget_commands import MoveBudget, UpdateBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     Lapse,
     PutPriceCard,
     Release,
     Reserve,
     Resolve,
+    Usage,
 )
 from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
@@ -22,6 +25,8 @@ from ledger.domain.states import TERMINAL
 # The financial book has this many rows per provider, model and currency, so that settlements at one provider do not queue
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
 STRIPES = 8
+
+_POSTING_NOTHING = (BeginDispatch, Heartbeat, RecordFailedBeforeDispatch, RecordReceipt, RecordDelivery)
 
 
 def financial_book(hold: Hold, stripe: int) -> Book:
@@ -74,14 +79,30 @@ def card_named(command: Command) -> tuple[str, str, int] | None:
 
 def card_of(command: Command, hold: Hold | None) -> tuple[str, str, int] | None:
     """The price card that the hold's quote is pinned to, if the command prices usage by it."""
-    if isinstance(command, Resolve) and hold is not None and hold.quote.kind is QuoteKind.METERED:
+    if isinstance(command, (Resolve, Correct)) and hold is not None and hold.quote.kind is QuoteKind.METERED:
         return (hold.tenant, hold.quote.card_id, hold.quote.card_version)
     return None
 
 
+def may_post_expense(command: Command, hold: Hold) -> bool:
+    """Whether a stripe of the financial book is needed: usage settles an open hold, a correction moves one that has ended."""
+    if isinstance(command, Correct):
+        return hold.state in TERMINAL
+    return isinstance(command, Resolve) and isinstance(command.evidence, Usage) and hold.state not in TERMINAL
+
+
+def needs_resolutions(command: Command, hold: Hold) -> bool:
+    """Whether all revisions are needed: to link a correction, and to know a fact that was in force once."""
+    return isinstance(command, Correct) or (isinstance(command, Resolve) and hold.revision > 1)
+
+
 def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] | None:
     """The fact, keyed (tenant, operation_id, fact), that the command may bring to the hold for the second time."""
-    if not isinstance(command, Resolve) or hold is None or not (hold.execution_seen or hold.state in TERMINAL):
+    if (
+        not isinstance(command, (Resolve, Correct))
+        or hold is None
+        or not (hold.execution_seen or hold.state in TERMINAL)
+    ):
         return None
     return (*command.hold_key, fact_of(command.evidence.body()))
 
@@ -101,7 +122,7 @@ def zones_named(command: Command) -> tuple[str, ...]:
 
 def may_carry_on(command: Command) -> bool:
     """Whether the command may change what is left in the periods of its hold, which may be over."""
-    return isinstance(command, (Release, Resolve, Lapse))
+    return isinstance(command, (Release, Resolve, Correct, Lapse, Cancel))
 
 
 def books_to_lock(
@@ -121,7 +142,7 @@ def books_to_lock(
     if isinstance(command, OnBudget):
         book_id = newest.get(command.budget_key)
         return () if book_id is None else ((tenant, book_id),)
-    if hold is None or isinstance(command, BeginDispatch):
+    if hold is None or isinstance(command, _POSTING_NOTHING):
         return ()
     books = [(tenant, book_id) for book_id in hold.books]
     if may_carry_on(command):

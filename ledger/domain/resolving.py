@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
-from ledger.domain.commands import NoCostProof, Resolve, Usage
+from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
     BUILT_IN_POLICY,
     Appraisal,
@@ -19,9 +19,21 @@ from ledger.domain.evidence import (
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
-from ledger.domain.model import Classification, EntryKind, Evidence, Hold, Incident, Resolution, Role
+from ledger.domain.model import (
+    Axis,
+    Caller,
+    Classification,
+    EntryKind,
+    Evidence,
+    Execution,
+    Hold,
+    Incident,
+    Resolution,
+    Role,
+)
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
+from ledger.domain.observations import observe
 from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
@@ -38,20 +50,25 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
-        return _reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
+        # Of an earlier attempt, which is said not to have been sent, it shows that it was; a later one there is not.
+        was_made = command.attempt < attempt and appraise(work, command, hold).about_this_hold
+        return reject(
+            work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), was_made
+        )
     known = _recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
-    appraisal = _appraise(work, command, hold)
+    appraisal = appraise(work, command, hold)
     if appraisal.reasons:
-        return _reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
         return _again(work, command, hold, appraisal, digest)
-    reasons = _overrun(command, hold, appraisal.amount) or _too_much(work, hold, appraisal.amount)
+    cost = appraisal.amount
+    reasons = overrun(command, hold, cost) or too_much(work, hold, max(cost - hold.amount, ZERO), cost)
     if reasons:
-        return _reject(work, command, hold, reasons, appraisal.about_this_hold)
+        return reject(work, command, hold, reasons, appraisal.about_this_hold)
     # From here it succeeds.
     return _settle(work, command, hold, appraisal, lines, digest)
 
@@ -65,7 +82,8 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     return seen.digest
 
 
-def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
+def appraise(work: Work, command: Report, hold: Hold) -> Appraisal:
+    """What the evidence comes to, with the card that the hold is pinned to."""
     if isinstance(command.evidence, NoCostProof):
         return appraise_proof(hold, command.evidence, command.caller)
     pinned = card_of(command, hold)
@@ -73,7 +91,7 @@ def _appraise(work: Work, command: Resolve, hold: Hold) -> Appraisal:
     return appraise_usage(hold, command.evidence, card, command.caller, work.now)
 
 
-def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
+def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     """Why a cost above hold and tolerance cannot be posted. It is never cut to the hold."""
     most = hold.amount + hold.quote.tolerance
     if cost <= most:
@@ -86,35 +104,37 @@ def _overrun(command: Resolve, hold: Hold, cost: Decimal) -> tuple[str, ...]:
     return ()
 
 
-def _too_much(work: Work, hold: Hold, cost: Decimal) -> tuple[str, ...]:
-    """Why a cost cannot be booked: a balance would grow beyond what NUMERIC(38,18) holds."""
-    more = max(cost - hold.amount, ZERO)
+def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[str, ...]:
+    """Why `more` cannot be taken from the path and `expense` not be booked: a balance would outgrow NUMERIC(38,18)."""
     books = [work.journal.book(hold.tenant, book_id) for book_id in hold.books]
     full = [book.book.book_id for book in (*books, *books_beyond(work, hold)) if not book.can_hold(more)]
-    if cost and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_hold(cost):
+    if expense and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_expense(expense):
         full.append("of expenses")
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
-def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
     is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
     classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
-    evidence_id = _keep(work, command, hold, classification, reasons, None)
-    receipt = _receipt(command) if dispatched else None
+    evidence_id = keep(work, command, hold, classification, reasons, None)
+    receipt = receipt_of(command) if dispatched else None
     changes: dict[str, Any] = {}
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
+            if not is_estimate:
+                detail = {"evidence_id": str(evidence_id)}
+                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
         work.change(hold, **changes)
-    incident_id = _accepted_twice(work, hold, receipt)
+    incident_id = accepted_twice(work, hold, receipt)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
@@ -127,10 +147,11 @@ def _reject(work: Work, command: Resolve, hold: Hold, reasons: tuple[str, ...], 
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
-    """A resolved hold: the same fact is a replay, another one a conflict that people must look at."""
-    if digest != hold.resolution_digest:
-        _keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
-        receipts = {"provider_receipt": _receipt(command), "provider_receipt_in_force": hold.provider_receipt}
+    """A resolved hold: a fact that is in force, or was, is a replay; another one a conflict that people must look at."""
+    replaced = any(r.digest == digest for r in work.loaded.resolutions.get(command.hold_key, ()))
+    if digest != hold.resolution_digest and not replaced:
+        keep(work, command, hold, Classification.CONFLICTING, ("the hold is resolved on other facts",), digest)
+        receipts = {"provider_receipt": receipt_of(command), "provider_receipt_in_force": hold.provider_receipt}
         difference = {
             "digest": digest.hex(),
             "digest_in_force": (hold.resolution_digest or b"").hex(),
@@ -138,11 +159,12 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             "amount_in_force": plain(hold.settled or ZERO),
             **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
-        _accepted_twice(work, hold, _receipt(command))
-        incident_id = _incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
+        accepted_twice(work, hold, receipt_of(command))
+        incident_id = open_incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
-            f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened.",
+            f"The hold of operation {hold.operation_id!r} is {hold.state} on other facts; the evidence was kept and a case opened."
+            " Finance may Correct it.",
             incident_id=str(incident_id),
             **difference,
             **facts(hold),
@@ -150,21 +172,27 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
     return corroborate(work, command, hold, digest)
 
 
-def corroborate(work: Work, command: Resolve, hold: Hold, digest: bytes) -> Outcome:
-    """Another witness of what resolved the hold. Nothing is posted."""
-    _keep(work, command, hold, Classification.CORROBORATING, (), digest)
-    receipt = _receipt(command)
+def corroborate(work: Work, command: Report, hold: Hold, digest: bytes) -> Outcome:
+    """Another witness of what resolved the hold, and is in force or has been corrected since. Nothing is posted."""
+    keep(work, command, hold, Classification.CORROBORATING, (), digest)
+    receipt = receipt_of(command)
     if receipt is not None and hold.provider_receipt is None:
         hold = work.change(hold, provider_receipt=receipt)
-    return Outcome(hold=hold, replayed=True, applied=False, incident_id=_accepted_twice(work, hold, receipt))
+    return Outcome(
+        hold=hold,
+        replayed=True,
+        applied=False,
+        incident_id=accepted_twice(work, hold, receipt),
+        superseded_by=None if digest == hold.resolution_digest else hold.resolution_digest,
+    )
 
 
-def _accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
+def accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
     """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
     if receipt is None or hold.provider_receipt in (None, receipt):
         return None
     detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return _incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
+    return open_incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
 
 
 def _settle(
@@ -176,7 +204,7 @@ def _settle(
     digest: bytes,
 ) -> Outcome:
     cost, actor = appraisal.amount, command.caller.actor
-    evidence_id = _keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
+    evidence_id = keep(work, command, hold, Classification.AUTHORITATIVE, (), digest)
     entry_id = work.journal.post(
         EntryKind.SETTLE,
         _settlement(work, hold, cost),
@@ -207,7 +235,7 @@ def _settle(
             recorded_at=work.now,
         )
     )
-    receipt = _receipt(command)
+    receipt = receipt_of(command)
     inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
     settled = work.change(
         hold,
@@ -221,7 +249,23 @@ def _settle(
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
-    return Outcome(hold=settled, incident_id=_accepted_twice(work, hold, receipt))
+    return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
+
+
+def settle_never_sent(work: Work, caller: Caller, hold: Hold) -> Hold:
+    """Settles a hold whose latest attempt failed before anything was sent, on the record that its owner made of that.
+
+    It was held against the hold when it was recorded, and nothing has been reported since that rules it out.
+    """
+    failure = hold.failure
+    assert failure is not None, "the failure was recorded"
+    proof = NoCostProof("NEVER_SENT", failure["adapter"], failure["adapter_revision"], failure["cause"])
+    filed = Resolve(caller, hold.operation_id, hold.operation_id, proof)
+    appraisal = Appraisal(ResolutionKind.NO_COST, service_tier=hold.quote.service_tier)
+    digest = resolution_digest(hold, appraisal.kind, hold.attempt, ZERO, appraisal.service_tier)
+    settled = _settle(work, filed, hold, appraisal, (), digest).hold
+    assert settled is not None, "a settlement has its hold"
+    return settled
 
 
 def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
@@ -239,9 +283,9 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
     return moves
 
 
-def _keep(
+def keep(
     work: Work,
-    command: Resolve,
+    command: Report,
     hold: Hold,
     classification: Classification,
     reasons: tuple[str, ...],
@@ -271,7 +315,7 @@ def _keep(
             policy=BUILT_IN_POLICY,
             observed_at=evidence.observed_at,
             received_at=work.now,
-            provider_receipt=_receipt(command),
+            provider_receipt=receipt_of(command),
             digest=digest,
             fact=fact,
             body=None if known else body,
@@ -280,11 +324,12 @@ def _keep(
     return evidence_id
 
 
-def _receipt(command: Resolve) -> str | None:
+def receipt_of(command: Report) -> str | None:
+    """The provider's id for the accepted call, if the evidence has one."""
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 
-def _incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
+def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
     """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
     named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
     incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])

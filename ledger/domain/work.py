@@ -26,6 +26,7 @@ class Work:
         self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
+        self.bound: dict[tuple[str, str, str], str] = dict(loaded.bound)
 
     @property
     def now(self) -> datetime:

@@ -37,6 +37,7 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.HOLD_STATE: Told(_C.FAILED_PRECONDITION, "The hold is in a state that does not allow this."),
     Reason.EVIDENCE_REJECTED: Told(_C.FAILED_PRECONDITION, "The evidence does not fit the hold; it was kept."),
     Reason.RESOLUTION_CONFLICT: Told(_C.FAILED_PRECONDITION, "The hold is resolved already, on other facts."),
+    Reason.DIGEST_NOT_IN_FORCE: Told(_C.FAILED_PRECONDITION, "Another resolution of the hold is in force."),
     Reason.UNQUOTABLE: Told(_C.FAILED_PRECONDITION, "No finite price can be put on the call."),
     Reason.BUDGET_CLOSED: Told(_C.FAILED_PRECONDITION, "A budget on the path is closed."),
     Reason.QUOTE_EXPIRED: Told(_C.FAILED_PRECONDITION, "The quote is no longer valid: reserve again."),
@@ -53,6 +54,7 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.INTERNAL: Told(_C.INTERNAL, "A fault of the server; nothing was done."),
     Reason.HOLD_TOO_LARGE: Told(_C.FAILED_PRECONDITION, "The hold is above the cap of a budget on the path."),
     Reason.TOO_MANY_HOLDS: Told(_C.FAILED_PRECONDITION, "A budget on the path has too many open holds."),
+    Reason.ATTEMPT_NOT_CURRENT: Told(_C.FAILED_PRECONDITION, "The caller does not own the hold's current attempt."),
 }
 
 _NUMBER = {reason: error_pb2.ErrorReason.Value(f"ERROR_REASON_{reason}") for reason in Reason}

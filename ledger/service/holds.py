@@ -8,7 +8,7 @@ from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.interceptor import Context, caller
 from ledger.service.questions import ask, fill, found
-from ledger.service.translate import answers, commands, queries
+from ledger.service.translate import answers, attempts, commands, queries
 from ledger.service.translate.fields import identifier
 from ledger.store import read
 from ledger.v1 import hold_pb2 as pb
@@ -54,6 +54,45 @@ class Holds(HoldServiceServicer):
         answers.resolve(response, outcome)
         return response
 
+    async def Heartbeat(self, request: pb.HeartbeatRequest, context: Context) -> pb.HeartbeatResponse:
+        response = pb.HeartbeatResponse()
+        outcome = await self._engine.submit_one(attempts.heartbeat(request, caller()), context.time_remaining())
+        answers.heartbeat(response, outcome)
+        return response
+
+    async def RecordFailedBeforeDispatch(
+        self, request: pb.RecordFailedBeforeDispatchRequest, context: Context
+    ) -> pb.RecordFailedBeforeDispatchResponse:
+        response = pb.RecordFailedBeforeDispatchResponse()
+        command = attempts.record_failed_before_dispatch(request, caller())
+        outcome = await self._engine.submit_one(command, context.time_remaining())
+        answers.record_failed_before_dispatch(response, outcome)
+        return response
+
+    async def Cancel(self, request: pb.CancelRequest, context: Context) -> pb.CancelResponse:
+        response = pb.CancelResponse()
+        outcome = await self._engine.submit_one(attempts.cancel(request, caller()), context.time_remaining())
+        answers.cancel(response, outcome)
+        return response
+
+    async def RecordReceipt(self, request: pb.RecordReceiptRequest, context: Context) -> pb.RecordReceiptResponse:
+        response = pb.RecordReceiptResponse()
+        outcome = await self._engine.submit_one(attempts.record_receipt(request, caller()), context.time_remaining())
+        answers.record_receipt(response, outcome)
+        return response
+
+    async def RecordDelivery(self, request: pb.RecordDeliveryRequest, context: Context) -> pb.RecordDeliveryResponse:
+        response = pb.RecordDeliveryResponse()
+        outcome = await self._engine.submit_one(attempts.record_delivery(request, caller()), context.time_remaining())
+        answers.record_delivery(response, outcome)
+        return response
+
+    async def Correct(self, request: pb.CorrectRequest, context: Context) -> pb.CorrectResponse:
+        response = pb.CorrectResponse()
+        outcome = await self._engine.submit_one(commands.correct(request, caller()), context.time_remaining())
+        answers.correct(response, outcome)
+        return response
+
     async def BatchExecute(self, request: pb.BatchExecuteRequest, context: Context) -> pb.BatchExecuteResponse:
         names, items = commands.batch(request, caller())
         asked = [item for item in items if not isinstance(item, Refusal)]
@@ -78,6 +117,33 @@ class Holds(HoldServiceServicer):
         )
         response = pb.ListHoldsResponse()
         response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
+        return response
+
+    async def ListOpenHolds(self, request: pb.ListOpenHoldsRequest, _context: Context) -> pb.ListOpenHoldsResponse:
+        tenant = caller().tenant
+        place, book = queries.open_holds(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_open_holds(connection, tenant, book, limit=place.size, after=place.after),
+        )
+        response = pb.ListOpenHoldsResponse()
+        response.next_page_token = fill(response.holds, page, place, answers.write_full_hold)
+        return response
+
+    async def ListResolutions(
+        self, request: pb.ListResolutionsRequest, _context: Context
+    ) -> pb.ListResolutionsResponse:
+        tenant = caller().tenant
+        place, operation_id = queries.resolutions(request, caller())
+        answer = await ask(
+            self._reader,
+            lambda connection: read.list_resolutions(
+                connection, tenant, operation_id, limit=place.size, after=place.after
+            ),
+        )
+        page = found(answer, "hold", "operation_id", operation_id)
+        response = pb.ListResolutionsResponse()
+        response.next_page_token = fill(response.resolutions, page, place, answers.write_revision)
         return response
 
     async def ListIncidents(self, request: pb.ListIncidentsRequest, _context: Context) -> pb.ListIncidentsResponse:

@@ -1,10 +1,13 @@
 """The database of the ledger: pools of connections, and what one process may remember of it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import psycopg
+from psycopg.abc import PQGen
 from psycopg.types.array import ListBinaryDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
@@ -34,6 +37,9 @@ NETWORK = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
+# The bounds above are the server's. One that hangs, or a wire that swallows what it carries, keeps none of them: an answer that
+# takes longer than this (seconds; more than a statement may take) is not waited for.
+SILENCE = 40.0
 # A session's own setting outlives a reload of the server's configuration: what was found fit stays so.
 _PIN = "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"
 _MEMORY = "ledger.memory"
@@ -67,6 +73,24 @@ class Memory:
                 books.clear()
 
 
+Result = TypeVar("Result")
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """A connection that is given up for lost when the server says nothing for SILENCE seconds."""
+
+    def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
+        begun = time.monotonic()
+        limit = SILENCE if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, limit)
+        except psycopg.OperationalError:
+            if timeout is None and time.monotonic() - begun >= limit:
+                # It may answer yet, to a question that nobody asks any more.
+                self.pgconn.finish()
+            raise
+
+
 class Database:
     """A PostgreSQL database by its URL, with at most `pool_size` connections that write and as many that read."""
 
@@ -87,6 +111,10 @@ class Database:
             # Payloads and ids of customers do not belong in error messages.
             hide_parameters=True,
         )
+
+        @event.listens_for(engine, "do_connect")
+        def connect(_dialect: Any, _record: Any, cargs: Any, cparams: Any) -> PatientConnection:
+            return PatientConnection.connect(*cargs, **cparams)
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, record: Any) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Select, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.domain.batch import Decision
-from ledger.store.tables import entry, evidence, receipt, refused
+from ledger.store.tables import entry, evidence, hold, receipt, refused
 
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 _IN_THE_FUTURE = "22023"
@@ -67,4 +67,13 @@ def _witness(decision: Decision) -> Select[int] | None:
     if decision.refused:
         refusal = decision.refused[0]
         return one.where(refused.c.tenant == refusal.tenant, refused.c.refused_id == refusal.refused_id)
+    if decision.holds:
+        # Heartbeats alone. If the row has moved on they are told as lost, and tried again: twice is the same as once.
+        extended = next(iter(decision.holds.values()))
+        return one.where(
+            hold.c.tenant == extended.tenant,
+            hold.c.operation_id == extended.operation_id,
+            hold.c.version == extended.version,
+            hold.c.updated_at == extended.updated_at,
+        )
     return None

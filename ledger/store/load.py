@@ -13,6 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Text, case, cast, literal_column, select
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
@@ -21,11 +22,9 @@ from ledger.domain.commands import (
     GrantBudget,
     PutPriceCard,
     Reserve,
-    Resolve,
-    Usage,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Budget, Classification, Grant, Hold, SeenFact
+from ledger.domain.model import Book, Budget, Classification, Grant, Hold, Resolution, SeenFact
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -35,11 +34,12 @@ from ledger.domain.needs import (
     fact_brought,
     financial_book,
     may_carry_on,
+    may_post_expense,
+    needs_resolutions,
     subtree_moved,
     tree_changed,
     zones_named,
 )
-from ledger.domain.states import TERMINAL
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.arrays import Integers
@@ -91,6 +91,22 @@ GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.prim
 CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+_said = t.observation.c
+# Written out, as ONE is.
+_quoted_provider = literal_column("hold.quote ->> 'provider'", Text()).label("provider")
+# A provider's receipt is bound by who recorded it, or by the evidence that brought it.
+BOUND = look_up(
+    select(_said.tenant, _said.provider, _said.provider_receipt, _said.operation_id).limit(ONE),
+    (_said.tenant, _said.provider, _said.provider_receipt),
+)
+BROUGHT = look_up(
+    select(_hold.tenant, _quoted_provider, _hold.provider_receipt, _hold.operation_id).limit(ONE),
+    (_hold.tenant, _quoted_provider, _hold.provider_receipt),
+)
+# Several rows for each key: their order keeps the planner from making it a join.
+RESOLUTIONS = look_up(
+    columns_of(t.resolution).order_by(t.resolution.c.revision), (t.resolution.c.tenant, t.resolution.c.operation_id)
+)
 # What resolved the hold before what did not, and the latest of it.
 FACTS = look_up(
     select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
@@ -157,9 +173,12 @@ def _load(
         grants = p.send(
             GRANTS, [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
         )
+        asked = [c.receipt_bound for c in commands if isinstance(c, RecordReceipt)]
+        bound, brought = p.send(BOUND, asked), p.send(BROUGHT, asked)
         closed = p.send(CLOSED_BUDGETS, _dispatched_from(commands, holds))
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
+        revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         clock = p.run(CLOCK)
     if rows_of(changed):
@@ -187,6 +206,8 @@ def _load(
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
+        bound={tuple(key): operation_id for *key, operation_id in (*rows_of(brought), *rows_of(bound))},
+        resolutions=_by_hold(map(rows.resolution_from, rows_of(revisions))),
     )
     return loaded, transaction_id
 
@@ -217,17 +238,9 @@ def _clocks(commands: Iterable[Command], budgets: Iterable[Budget]) -> dict[str,
 
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:
-    """The stripes of the financial book that open holds may be settled to, as they are when they are new."""
-    settling = (
-        holds[c.hold_key]
-        for c in commands
-        if isinstance(c, Resolve) and isinstance(c.evidence, Usage) and c.hold_key in holds
-    )
-    distinct = {
-        (hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold
-        for hold in settling
-        if hold.state not in TERMINAL
-    }
+    """The stripes of the financial book that may be posted to, as they are when they are new."""
+    posting = (hold for c in commands if (hold := holds.get(_hold_key(c))) is not None and may_post_expense(c, hold))
+    distinct = {(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency): hold for hold in posting}
     books = (financial_book(hold, stripe) for hold in distinct.values())
     return {(book.tenant, book.book_id): book for book in books}
 
@@ -266,6 +279,21 @@ def _trees(commands: Sequence[Command]) -> list[tuple[int]]:
 def _tree_lock(tenant: str) -> int:
     hashed = hashlib.sha256(b"ledger/tree\n" + tenant.encode()).digest()
     return int.from_bytes(hashed[:8], signed=True)
+
+
+def _revised(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key]:
+    """The holds of which all revisions are needed."""
+    named = ((c, holds.get(_hold_key(c))) for c in commands)
+    return sorted(
+        (hold.tenant, hold.operation_id) for c, hold in named if hold is not None and needs_resolutions(c, hold)
+    )
+
+
+def _by_hold(revisions: Iterable[Resolution]) -> dict[Key, list[Resolution]]:
+    chains: dict[Key, list[Resolution]] = {}
+    for revision in revisions:
+        chains.setdefault((revision.tenant, revision.operation_id), []).append(revision)
+    return chains
 
 
 def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:

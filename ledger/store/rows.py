@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt
+from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt, Resolution
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
@@ -24,7 +24,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 _STATES = {state.value: state for state in HoldState}
 _KINDS: dict[str | None, ResolutionKind | None] = {None: None, **{kind.value: kind for kind in ResolutionKind}}
-_KIND = list(t.hold.c.keys()).index("resolution_kind") - 9
+_REST = list(t.hold.c.keys())[9:]
+_KIND, _FAILURE = _REST.index("resolution_kind"), _REST.index("failure")
 
 
 @lru_cache(maxsize=4096)
@@ -36,6 +37,8 @@ def quote_from(document: str) -> Quote:
 def hold_from(row: Row) -> Hold:
     tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, *rest = row
     rest[_KIND] = _KINDS[rest[_KIND]]
+    if rest[_FAILURE] is not None:
+        rest[_FAILURE] = from_json(rest[_FAILURE])
     return Hold(
         tenant, operation_id, _STATES[state], currency, amount, quote_from(quote), tuple(budget_ids), tuple(books),
         from_json(labels), *rest,
@@ -45,8 +48,8 @@ def hold_from(row: Row) -> Hold:
 _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
     "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
-    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "inferred", "execution_seen", "provider_receipt",
-    "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
+    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
+    "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 
 
@@ -100,6 +103,12 @@ def receipt_from(row: Row) -> Receipt:
 def evidence_row(evidence: Evidence) -> Row:
     # Reasons are sentences that may quote what a caller sent.
     return evidence._replace(reasons=tuple(reason.replace(SEPARATOR, " ") for reason in evidence.reasons))
+
+
+def resolution_from(row: Row) -> Resolution:
+    tenant, operation_id, revision, kind, *facts = row
+    resolution = Resolution(tenant, operation_id, revision, ResolutionKind(kind), *facts)
+    return resolution._replace(lines=tuple(from_json(row[9])))
 
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:

@@ -1,10 +1,13 @@
 """Writing what was decided: one statement per kind of row, all in one round trip. The commit is the caller's."""
 
+from collections.abc import Sequence
 from operator import attrgetter, itemgetter
+from typing import Any
 
 from sqlalchemy import Connection
 
 from ledger.domain.batch import Decision, Loaded
+from ledger.domain.model import Observation
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.pipeline import Answer, StaleRow, pipeline
@@ -12,8 +15,8 @@ from ledger.store.statements import append, append_once, change
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
-    "lease_expires_at", "inferred", "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest",
-    "settled", "resolved_at", "version",
+    "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "provider_receipt", "revision",
+    "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 # Columns that are named otherwise in the model.
 _ROLLOVER = {"rollover": "rollover.kind", "rollover_cap": "rollover.cap"}
@@ -35,6 +38,12 @@ _budget_change = attrgetter("tenant", "budget_id", *_CHANGING_BUDGET.values())
 
 _receipt_key = itemgetter(0, 1, 2, 3)
 
+
+def _bound_receipt(row: Sequence[Any]) -> tuple[str, str, str]:
+    seen = Observation._make(row)
+    return (seen.tenant, seen.provider or "", seen.provider_receipt or "")
+
+
 NEW_BUDGETS = append(t.budget)
 NEW_BOOKS = append(t.book)
 NEW_HOLDS = append(t.hold)
@@ -47,6 +56,7 @@ NEW_POSTINGS = append(t.posting)
 NEW_RECEIPTS = append(t.receipt)
 NEW_REFUSED = append(t.refused)
 NEW_EVIDENCE = append(t.evidence)
+NEW_OBSERVATIONS = append(t.observation)
 NEW_RESOLUTIONS = append(t.resolution)
 NEW_INCIDENTS = append_once(t.incident)
 NEW_GRANTS = append(t.budget_grant)
@@ -81,6 +91,8 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_RECEIPTS, sorted(d.receipts, key=_receipt_key))
         p.send(NEW_REFUSED, d.refused)
         p.send(NEW_EVIDENCE, list(map(rows.evidence_row, d.evidence)))
+        # In the order of the receipts that they bind, for the same reason as the keys above.
+        p.send(NEW_OBSERVATIONS, sorted(d.observations, key=_bound_receipt))
         p.send(NEW_RESOLUTIONS, d.resolutions)
         p.send(NEW_INCIDENTS, d.incidents)
         p.send(NEW_GRANTS, d.grants)

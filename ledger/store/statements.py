@@ -34,6 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP, Insert, insert, psycopg
 from sqlalchemy.sql import FromClause
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import NamedColumn
 from sqlalchemy.types import TypeEngine
 
 from ledger.store.arrays import SEPARATOR, Array, array_of
@@ -77,7 +78,7 @@ def _on_the_wire(kind: TypeEngine[Any]) -> TypeEngine[Any]:
     return BigInteger() if isinstance(kind, Integer) else kind
 
 
-def _unnest(columns: Sequence[Column[Any]], name: str) -> FromClause:
+def _unnest(columns: Sequence[NamedColumn[Any]], name: str) -> FromClause:
     """Rows of the columns' types, from one array parameter per column."""
     kinds = [_on_the_wire(c.type) for c in columns]
     arrays = [bindparam(c.name, type_=ARRAY(kind)) for c, kind in zip(columns, kinds, strict=True)]
@@ -85,7 +86,7 @@ def _unnest(columns: Sequence[Column[Any]], name: str) -> FromClause:
     return func.unnest(*arrays).table_valued(*items).render_derived(name=name)
 
 
-def _compile(clause: ClauseElement, columns: Sequence[Column[Any]]) -> Statement:
+def _compile(clause: ClauseElement, columns: Sequence[NamedColumn[Any]]) -> Statement:
     names = [c.name for c in columns]
     compiled = clause.compile(dialect=psycopg.dialect(paramstyle="numeric_dollar"))  # type: ignore[no-untyped-call] # SQLAlchemy's own
     assert isinstance(compiled, SQLCompiler), "it is no DDL"
@@ -106,7 +107,7 @@ def _written(c: Column[Any], rows: FromClause) -> ColumnElement[Any]:
     return func.string_to_array(sent, _SEPARATOR) if isinstance(c.type, ARRAY) else sent
 
 
-def look_up(found: Select[Any], keys: Sequence[Column[Any]]) -> Statement:
+def look_up(found: Select[Any], keys: Sequence[NamedColumn[Any]]) -> Statement:
     """The row of `found` for each of the keys, in their order.
 
     `found` has a lock or a limit, or else the planner would make it a join.

@@ -7,8 +7,6 @@ work.
 Keys sort by bytes (collation "C"): the same order everywhere, whatever the locale of the server, and cheap to compare.
 """
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -17,54 +15,26 @@ from sqlalchemy import (
     Date,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
-    Numeric,
     Table,
     Text,
     Uuid,
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+
+from ledger.store.columns import document as _json
+from ledger.store.columns import identity as _uuid
+from ledger.store.columns import instant as _time
+from ledger.store.columns import key as _key
+from ledger.store.columns import money as _money
+from ledger.store.columns import octets as _bytes
+from ledger.store.columns import whole as _integer
+from ledger.store.columns import word as _text
+from ledger.store.columns import words as _texts
 
 metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey", "ck": "%(table_name)s_%(constraint_name)s"})
-
-
-def _key(name: str) -> Column[str]:
-    return Column(name, Text(collation="C"), primary_key=True)
-
-
-def _text(name: str, *, null: bool = False) -> Column[str]:
-    return Column(name, Text(collation="C"), nullable=null)
-
-
-def _money(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Numeric(38, 18), nullable=null)
-
-
-def _time(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, TIMESTAMP(timezone=True), nullable=null)
-
-
-def _bytes(name: str, *, null: bool = False) -> Column[bytes]:
-    return Column(name, LargeBinary, nullable=null)
-
-
-def _json(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, JSONB(none_as_null=True), nullable=null)
-
-
-def _texts(name: str) -> Column[list[str]]:
-    return Column(name, ARRAY(Text(collation="C")), nullable=False)
-
-
-def _uuid(name: str, *, null: bool = False) -> Column[Any]:
-    return Column(name, Uuid, nullable=null)
-
-
-def _integer(name: str) -> Column[int]:
-    return Column(name, Integer, nullable=False)
 
 
 budget = Table(
@@ -138,10 +108,12 @@ book = Table(
         "deficit = 0 OR (floor IS NOT NULL AND available = floor)", name="available_above_floor_means_deficit_zero"
     ),
     CheckConstraint(
-        "held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0 AND expense >= 0 AND payable >= 0",
-        name="no_balance_but_available_is_negative",
+        "held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0", name="no_balance_but_available_is_negative"
     ),
+    # A period may begin in debt: then what was carried into it is below zero.
     CheckConstraint("authority >= 0 OR carried < 0", name="authority_is_negative_only_by_what_was_carried"),
+    # A stripe may: it is a summand, and a correction lowers whichever stripe its batch has.
+    CheckConstraint("budget_id IS NULL OR expense = 0", name="expense_is_the_financial_books"),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
     CheckConstraint("version >= 0", name="version_counts_postings"),
     CheckConstraint(
@@ -184,6 +156,8 @@ hold = Table(
     _bytes("nonce_hash", null=True),
     _time("dispatched_at", null=True),
     _time("lease_expires_at", null=True),
+    _json("failure", null=True),
+    _time("retry_until", null=True),
     Column("inferred", Boolean, nullable=False),
     Column("execution_seen", Boolean, nullable=False),
     _text("provider_receipt", null=True),
@@ -194,17 +168,29 @@ hold = Table(
     _time("resolved_at", null=True),
     Column("version", BigInteger, nullable=False),
     CheckConstraint("amount >= 0", name="amount_is_not_negative"),
-    CheckConstraint("state <> 'RELEASED' OR attempt = 0 OR inferred", name="once_dispatched_is_never_released"),
+    CheckConstraint(
+        "state <> 'RELEASED' OR attempt = 0 OR (inferred AND revision > 1)", name="once_dispatched_is_never_released"
+    ),
+    CheckConstraint("state <> 'RELEASED' OR settled = 0 OR revision > 1", name="released_costs_only_by_correction"),
     CheckConstraint("state IN ('RESERVED', 'RELEASED') OR attempt > 0", name="beyond_reserved_has_an_attempt"),
+    CheckConstraint(
+        "state <> 'DISPATCHING' OR lease_expires_at IS NOT NULL OR retry_until IS NOT NULL",
+        name="dispatching_has_a_lease_or_a_failure",
+    ),
+    CheckConstraint(
+        "(failure IS NULL) = (retry_until IS NULL)"
+        " AND (failure IS NULL OR (nonce_hash IS NULL AND lease_expires_at IS NULL))",
+        name="failure_ends_the_permission",
+    ),
     postgresql_with={"fillfactor": 45},
 )
 
-# When the sweep looks at a hold again. A dispatch without a live attempt has no due time.
+# When the sweep looks at a hold again. After an attempt that failed before anything was sent, that is when its lease would end.
 # Written as PostgreSQL prints it, line breaks included: that is how the migrations are compared with it.
 _DUE_AT = """
 CASE
     WHEN state = 'RESERVED'::text THEN expire_at
-    ELSE lease_expires_at
+    ELSE COALESCE(lease_expires_at, retry_until)
 END"""
 due_at = literal_column(f"({_DUE_AT})", TIMESTAMP(timezone=True))
 may_be_due = text("state IN ('RESERVED', 'DISPATCHING')")
@@ -224,6 +210,13 @@ Index(
     hold.c.operation_id,
     postgresql_where=text("request_group IS NOT NULL"),
 )
+# Which hold has a receipt of a provider. Not unique: a Resolve that brings a receipt must not fail by what another hold has.
+Index(
+    "hold_provider_receipt",
+    hold.c.tenant,
+    hold.c.provider_receipt,
+    postgresql_where=text("provider_receipt IS NOT NULL"),
+)
 is_unknown = text("state = 'OUTCOME_UNKNOWN'")
 Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=is_unknown)
 
@@ -239,6 +232,8 @@ entry = Table(
     Column("accounting_date", Date, nullable=False),
     _text("operation_id", null=True),
     _text("actor"),
+    _uuid("corrects", null=True),
+    CheckConstraint("kind = 'CORRECT' OR corrects IS NULL", name="only_a_correction_is_linked"),
 )
 Index("entry_operation", entry.c.tenant, entry.c.operation_id)
 
@@ -317,6 +312,41 @@ evidence = Table(
         name="classification_is_known",
     ),
     CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
+)
+
+observation = Table(
+    "observation",
+    metadata,
+    _key("tenant"),
+    _key("operation_id"),
+    Column("observation_id", Uuid, primary_key=True),
+    _text("axis"),
+    _text("value"),
+    _integer("attempt"),
+    _text("source"),
+    _text("actor"),
+    _text("adapter"),
+    _text("adapter_revision"),
+    _time("observed_at", null=True),
+    _time("received_at"),
+    _text("provider", null=True),
+    _text("provider_receipt", null=True),
+    _json("detail"),
+    CheckConstraint(
+        "axis = 'DELIVERY' AND value IN ('NOTHING', 'PARTIAL', 'COMPLETE', 'UNKNOWN')"
+        " OR axis = 'EXECUTION' AND value IN ('NOT_SENT', 'REJECTED', 'ACCEPTED', 'EXECUTED', 'UNKNOWN')",
+        name="value_is_of_its_axis",
+    ),
+    CheckConstraint("(provider IS NULL) = (provider_receipt IS NULL)", name="receipt_is_of_a_provider"),
+)
+# A receipt is bound once. Others who bind the same at the same time find out by it.
+Index(
+    "observation_one_per_provider_receipt",
+    observation.c.tenant,
+    observation.c.provider,
+    observation.c.provider_receipt,
+    unique=True,
+    postgresql_where=text("provider_receipt IS NOT NULL"),
 )
 
 resolution = Table(

@@ -97,7 +97,6 @@ class Budget(_message.Message):
     ROLLOVER_FIELD_NUMBER: _builtins.int
     PERIOD_START_TIME_FIELD_NUMBER: _builtins.int
     PERIOD_END_TIME_FIELD_NUMBER: _builtins.int
-    BOOK_ID_FIELD_NUMBER: _builtins.int
     budget_id: _builtins.str
     parent_id: _builtins.str
     """Empty: a root."""
@@ -113,8 +112,6 @@ class Budget(_message.Message):
     """Grows by one with each change of the budget itself; its balances are not part of it."""
     credit_line: _builtins.str
     """How far below zero `available` may go."""
-    book_id: _builtins.str
-    """Where its postings are, from the first one on."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -154,11 +151,10 @@ class Budget(_message.Message):
         rollover: Global___Rollover | None = ...,
         period_start_time: _timestamp_pb2.Timestamp | None = ...,
         period_end_time: _timestamp_pb2.Timestamp | None = ...,
-        book_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "book_id", b"book_id", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
@@ -255,6 +251,7 @@ class Balances(_message.Message):
     DEFICIT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    BOOK_ID_FIELD_NUMBER: _builtins.int
     CARRIED_FIELD_NUMBER: _builtins.int
     authority: _builtins.str
     available: _builtins.str
@@ -264,6 +261,8 @@ class Balances(_message.Message):
     deficit: _builtins.str
     open_holds: _builtins.int
     """Holds that have the book on their path and are not terminal."""
+    book_id: _builtins.str
+    """The book that these are the balances of; of a period that was not opened yet, the one that it will have."""
     carried: _builtins.str
     """What was carried into the period; below zero: what was missing. It is part of `authority`, which it can make negative."""
     @_builtins.property
@@ -279,11 +278,12 @@ class Balances(_message.Message):
         deficit: _builtins.str = ...,
         as_of: _timestamp_pb2.Timestamp | None = ...,
         open_holds: _builtins.int = ...,
+        book_id: _builtins.str = ...,
         carried: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "carried", b"carried", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "book_id", b"book_id", "carried", b"carried", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -70,12 +70,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 22
     """A fault of the server; nothing was done. INTERNAL."""
+    ERROR_REASON_DIGEST_NOT_IN_FORCE: _ErrorReason.ValueType  # 23
+    """Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
     ERROR_REASON_HOLD_TOO_LARGE: _ErrorReason.ValueType  # 24
     """The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
     FAILED_PRECONDITION.
     """
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 25
     """A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
+    ERROR_REASON_ATTEMPT_NOT_CURRENT: _ErrorReason.ValueType  # 26
+    """The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a command was refused. The name without its prefix is the `reason` of google.rpc.ErrorInfo (domain "ledger.v1")."""
@@ -125,12 +129,16 @@ ERROR_REASON_DEADLINE_PASSED: ErrorReason.ValueType  # 21
 """The deadline passed before the request was begun; nothing was done. DEADLINE_EXCEEDED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 22
 """A fault of the server; nothing was done. INTERNAL."""
+ERROR_REASON_DIGEST_NOT_IN_FORCE: ErrorReason.ValueType  # 23
+"""Another resolution is in force than the one to be corrected; metadata has both digests. FAILED_PRECONDITION."""
 ERROR_REASON_HOLD_TOO_LARGE: ErrorReason.ValueType  # 24
 """The hold would be above the most that a budget on the path allows for one; metadata names level and cap.
 FAILED_PRECONDITION.
 """
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 25
 """A budget on the path has as many open holds as it may have; metadata names level, cap and count. FAILED_PRECONDITION."""
+ERROR_REASON_ATTEMPT_NOT_CURRENT: ErrorReason.ValueType  # 26
+"""The caller is not the owner of the hold's current attempt: that ended, was cancelled, or is another's. FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _RecoveryAction:

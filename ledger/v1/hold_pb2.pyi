@@ -84,6 +84,127 @@ QUOTE_KIND_METERED: QuoteKind.ValueType  # 1
 QUOTE_KIND_FIXED: QuoteKind.ValueType  # 2
 Global___QuoteKind: _TypeAlias = QuoteKind  # noqa: Y015
 
+class _Delivery:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DeliveryEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Delivery.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DELIVERY_UNSPECIFIED: _Delivery.ValueType  # 0
+    DELIVERY_NOTHING: _Delivery.ValueType  # 1
+    DELIVERY_PARTIAL: _Delivery.ValueType  # 2
+    DELIVERY_COMPLETE: _Delivery.ValueType  # 3
+    DELIVERY_UNKNOWN: _Delivery.ValueType  # 4
+
+class Delivery(_Delivery, metaclass=_DeliveryEnumTypeWrapper):
+    """What the client of the gateway received."""
+
+DELIVERY_UNSPECIFIED: Delivery.ValueType  # 0
+DELIVERY_NOTHING: Delivery.ValueType  # 1
+DELIVERY_PARTIAL: Delivery.ValueType  # 2
+DELIVERY_COMPLETE: Delivery.ValueType  # 3
+DELIVERY_UNKNOWN: Delivery.ValueType  # 4
+Global___Delivery: _TypeAlias = Delivery  # noqa: Y015
+
+class _Execution:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ExecutionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Execution.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EXECUTION_UNSPECIFIED: _Execution.ValueType  # 0
+    """Nothing was dispatched, as far as is recorded."""
+    EXECUTION_NOT_SENT: _Execution.ValueType  # 1
+    EXECUTION_REJECTED: _Execution.ValueType  # 2
+    """The provider refused it before executing."""
+    EXECUTION_ACCEPTED: _Execution.ValueType  # 3
+    """The provider gave its id for the call."""
+    EXECUTION_EXECUTED: _Execution.ValueType  # 4
+    """The provider reported usage."""
+    EXECUTION_UNKNOWN: _Execution.ValueType  # 5
+
+class Execution(_Execution, metaclass=_ExecutionEnumTypeWrapper):
+    """What is established of the call at the provider."""
+
+EXECUTION_UNSPECIFIED: Execution.ValueType  # 0
+"""Nothing was dispatched, as far as is recorded."""
+EXECUTION_NOT_SENT: Execution.ValueType  # 1
+EXECUTION_REJECTED: Execution.ValueType  # 2
+"""The provider refused it before executing."""
+EXECUTION_ACCEPTED: Execution.ValueType  # 3
+"""The provider gave its id for the call."""
+EXECUTION_EXECUTED: Execution.ValueType  # 4
+"""The provider reported usage."""
+EXECUTION_UNKNOWN: Execution.ValueType  # 5
+Global___Execution: _TypeAlias = Execution  # noqa: Y015
+
+class _DenialReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DenialReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DenialReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DENIAL_REASON_UNSPECIFIED: _DenialReason.ValueType  # 0
+    DENIAL_REASON_NOT_DISPATCHED: _DenialReason.ValueType  # 1
+    """The hold is RESERVED: the request that is repeated did not ask for the permission."""
+    DENIAL_REASON_ANOTHER_ATTEMPT_RUNS: _DenialReason.ValueType  # 2
+    """The permission was given to another nonce, whose attempt runs."""
+    DENIAL_REASON_LEASE_RAN_OUT: _DenialReason.ValueType  # 3
+    """The lease of the attempt ran out."""
+    DENIAL_REASON_ATTEMPT_ENDED: _DenialReason.ValueType  # 4
+    """The attempt of this nonce or key ended before anything was sent. The next one needs another key and another nonce."""
+    DENIAL_REASON_CALL_WAS_SEEN: _DenialReason.ValueType  # 5
+    """A receipt or usage of the provider shows that the call was made."""
+    DENIAL_REASON_OUTCOME_UNKNOWN: _DenialReason.ValueType  # 6
+    DENIAL_REASON_RESOLVED: _DenialReason.ValueType  # 7
+    """The hold is SETTLED or RELEASED."""
+
+class DenialReason(_DenialReason, metaclass=_DenialReasonEnumTypeWrapper): ...
+
+DENIAL_REASON_UNSPECIFIED: DenialReason.ValueType  # 0
+DENIAL_REASON_NOT_DISPATCHED: DenialReason.ValueType  # 1
+"""The hold is RESERVED: the request that is repeated did not ask for the permission."""
+DENIAL_REASON_ANOTHER_ATTEMPT_RUNS: DenialReason.ValueType  # 2
+"""The permission was given to another nonce, whose attempt runs."""
+DENIAL_REASON_LEASE_RAN_OUT: DenialReason.ValueType  # 3
+"""The lease of the attempt ran out."""
+DENIAL_REASON_ATTEMPT_ENDED: DenialReason.ValueType  # 4
+"""The attempt of this nonce or key ended before anything was sent. The next one needs another key and another nonce."""
+DENIAL_REASON_CALL_WAS_SEEN: DenialReason.ValueType  # 5
+"""A receipt or usage of the provider shows that the call was made."""
+DENIAL_REASON_OUTCOME_UNKNOWN: DenialReason.ValueType  # 6
+DENIAL_REASON_RESOLVED: DenialReason.ValueType  # 7
+"""The hold is SETTLED or RELEASED."""
+Global___DenialReason: _TypeAlias = DenialReason  # noqa: Y015
+
+class _Stopped:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StoppedEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stopped.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STOPPED_UNSPECIFIED: _Stopped.ValueType  # 0
+    """Nothing: it was not applied, or is a replay."""
+    STOPPED_RESERVATION: _Stopped.ValueType  # 1
+    """The hold was RESERVED, and is RELEASED."""
+    STOPPED_PERMISSION_TO_SEND: _Stopped.ValueType  # 2
+    """An attempt ran. Its executor cannot begin, heartbeat or report a failure any more; what it sent may still cost."""
+    STOPPED_NEXT_ATTEMPT: _Stopped.ValueType  # 3
+    """The latest attempt had failed before anything was sent: no other can begin, and the hold is settled as never sent."""
+
+class Stopped(_Stopped, metaclass=_StoppedEnumTypeWrapper):
+    """What a Cancel ended."""
+
+STOPPED_UNSPECIFIED: Stopped.ValueType  # 0
+"""Nothing: it was not applied, or is a replay."""
+STOPPED_RESERVATION: Stopped.ValueType  # 1
+"""The hold was RESERVED, and is RELEASED."""
+STOPPED_PERMISSION_TO_SEND: Stopped.ValueType  # 2
+"""An attempt ran. Its executor cannot begin, heartbeat or report a failure any more; what it sent may still cost."""
+STOPPED_NEXT_ATTEMPT: Stopped.ValueType  # 3
+"""The latest attempt had failed before anything was sent: no other can begin, and the hold is settled as never sent."""
+Global___Stopped: _TypeAlias = Stopped  # noqa: Y015
+
 class _EvidenceSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -174,6 +295,8 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     """Two provider receipts for one hold: the provider accepted twice."""
     INCIDENT_KIND_WRITE_MISMATCH: _IncidentKind.ValueType  # 4
     """A caller believed something of a write that the rows do not have."""
+    INCIDENT_KIND_RECEIPT_CONFLICT: _IncidentKind.ValueType  # 5
+    """A provider receipt was brought that another operation has."""
 
 class IncidentKind(_IncidentKind, metaclass=_IncidentKindEnumTypeWrapper): ...
 
@@ -184,6 +307,8 @@ INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
 INCIDENT_KIND_WRITE_MISMATCH: IncidentKind.ValueType  # 4
 """A caller believed something of a write that the rows do not have."""
+INCIDENT_KIND_RECEIPT_CONFLICT: IncidentKind.ValueType  # 5
+"""A provider receipt was brought that another operation has."""
 Global___IncidentKind: _TypeAlias = IncidentKind  # noqa: Y015
 
 @_typing.final
@@ -227,6 +352,9 @@ class Hold(_message.Message):
     QUOTE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     RECOVERY_ACTION_FIELD_NUMBER: _builtins.int
+    DELIVERY_FIELD_NUMBER: _builtins.int
+    EXECUTION_FIELD_NUMBER: _builtins.int
+    SETTLEMENT_FIELD_NUMBER: _builtins.int
     operation_id: _builtins.str
     state: Global___HoldState.ValueType
     actor: _builtins.str
@@ -268,6 +396,14 @@ class Hold(_message.Message):
     def quote(self) -> Global___Quote:
         """Only in GetHold and ListHolds."""
 
+    @_builtins.property
+    def delivery(self) -> Global___DeliveryAxis:
+        """Three things that are known apart, and of which none says another. Only in GetHold."""
+
+    @_builtins.property
+    def execution(self) -> Global___ExecutionAxis: ...
+    @_builtins.property
+    def settlement(self) -> Global___SettlementAxis: ...
     def __init__(
         self,
         *,
@@ -288,14 +424,131 @@ class Hold(_message.Message):
         quote: Global___Quote | None = ...,
         version: _builtins.int = ...,
         recovery_action: _error_pb2.RecoveryAction.ValueType = ...,
+        delivery: Global___DeliveryAxis | None = ...,
+        execution: Global___ExecutionAxis | None = ...,
+        settlement: Global___SettlementAxis | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "attempt", b"attempt", "create_time", b"create_time", "expire_time", b"expire_time", "quote", b"quote", "resolution", b"resolution", "update_time", b"update_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "attempt", b"attempt", "create_time", b"create_time", "delivery", b"delivery", "execution", b"execution", "expire_time", b"expire_time", "quote", b"quote", "resolution", b"resolution", "settlement", b"settlement", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "attempt", b"attempt", "book_ids", b"book_ids", "budget_ids", b"budget_ids", "create_time", b"create_time", "exclusive_key", b"exclusive_key", "expire_time", b"expire_time", "labels", b"labels", "operation_id", b"operation_id", "quote", b"quote", "recovery_action", b"recovery_action", "request_group", b"request_group", "resolution", b"resolution", "state", b"state", "update_time", b"update_time", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "attempt", b"attempt", "book_ids", b"book_ids", "budget_ids", b"budget_ids", "create_time", b"create_time", "delivery", b"delivery", "exclusive_key", b"exclusive_key", "execution", b"execution", "expire_time", b"expire_time", "labels", b"labels", "operation_id", b"operation_id", "quote", b"quote", "recovery_action", b"recovery_action", "request_group", b"request_group", "resolution", b"resolution", "settlement", b"settlement", "state", b"state", "update_time", b"update_time", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Hold: _TypeAlias = Hold  # noqa: Y015
+
+@_typing.final
+class Provenance(_message.Message):
+    """Who said so, and since when it is known here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
+    OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    actor: _builtins.str
+    source: _builtins.str
+    """The command that brought it, or the source of the evidence: "RecordDelivery", "PROVIDER_RESPONSE", …"""
+    adapter: _builtins.str
+    adapter_revision: _builtins.str
+    attempt: _builtins.int
+    """The attempt that it is about."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def observe_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was seen, if who saw it said so."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        actor: _builtins.str = ...,
+        source: _builtins.str = ...,
+        adapter: _builtins.str = ...,
+        adapter_revision: _builtins.str = ...,
+        observe_time: _timestamp_pb2.Timestamp | None = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "adapter", b"adapter", "adapter_revision", b"adapter_revision", "attempt", b"attempt", "observe_time", b"observe_time", "since", b"since", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Provenance: _TypeAlias = Provenance  # noqa: Y015
+
+@_typing.final
+class DeliveryAxis(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    value: Global___Delivery.ValueType
+    @_builtins.property
+    def provenance(self) -> Global___Provenance: ...
+    def __init__(
+        self,
+        *,
+        value: Global___Delivery.ValueType = ...,
+        provenance: Global___Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliveryAxis: _TypeAlias = DeliveryAxis  # noqa: Y015
+
+@_typing.final
+class ExecutionAxis(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    value: Global___Execution.ValueType
+    @_builtins.property
+    def provenance(self) -> Global___Provenance: ...
+    def __init__(
+        self,
+        *,
+        value: Global___Execution.ValueType = ...,
+        provenance: Global___Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecutionAxis: _TypeAlias = ExecutionAxis  # noqa: Y015
+
+@_typing.final
+class SettlementAxis(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    value: Global___HoldState.ValueType
+    @_builtins.property
+    def provenance(self) -> Global___Provenance: ...
+    def __init__(
+        self,
+        *,
+        value: Global___HoldState.ValueType = ...,
+        provenance: Global___Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettlementAxis: _TypeAlias = SettlementAxis  # noqa: Y015
 
 @_typing.final
 class Attempt(_message.Message):
@@ -308,6 +561,9 @@ class Attempt(_message.Message):
     LEASE_EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     PROVIDER_RECEIPT_FIELD_NUMBER: _builtins.int
     INFERRED_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    FAILED_BEFORE_DISPATCH_FIELD_NUMBER: _builtins.int
+    RETRY_UNTIL_TIME_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     generation: _builtins.int
     executor: _builtins.str
@@ -315,10 +571,18 @@ class Attempt(_message.Message):
     """The provider's id for the accepted attempt, where known."""
     inferred: _builtins.bool
     """True: no BeginDispatch was recorded; evidence showed that the call was made."""
+    actor: _builtins.str
+    """Who was given the permission to send."""
+    failed_before_dispatch: Global___NeverSentCause.ValueType
+    """Set: the attempt ended before anything was sent, and nobody has the permission to send until the next BeginDispatch."""
     @_builtins.property
     def dispatch_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def lease_expire_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def retry_until_time(self) -> _timestamp_pb2.Timestamp:
+        """Then: when the hold is settled as never sent, if no other attempt was begun until then."""
+
     def __init__(
         self,
         *,
@@ -329,10 +593,13 @@ class Attempt(_message.Message):
         lease_expire_time: _timestamp_pb2.Timestamp | None = ...,
         provider_receipt: _builtins.str = ...,
         inferred: _builtins.bool = ...,
+        actor: _builtins.str = ...,
+        failed_before_dispatch: Global___NeverSentCause.ValueType = ...,
+        retry_until_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dispatch_time", b"dispatch_time", "lease_expire_time", b"lease_expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dispatch_time", b"dispatch_time", "lease_expire_time", b"lease_expire_time", "retry_until_time", b"retry_until_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dispatch_time", b"dispatch_time", "executor", b"executor", "generation", b"generation", "inferred", b"inferred", "lease_expire_time", b"lease_expire_time", "number", b"number", "provider_receipt", b"provider_receipt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "dispatch_time", b"dispatch_time", "executor", b"executor", "failed_before_dispatch", b"failed_before_dispatch", "generation", b"generation", "inferred", b"inferred", "lease_expire_time", b"lease_expire_time", "number", b"number", "provider_receipt", b"provider_receipt", "retry_until_time", b"retry_until_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -348,10 +615,25 @@ class Resolution(_message.Message):
     AMOUNT_FIELD_NUMBER: _builtins.int
     COST_OVER_HOLD_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    SUPERSEDES_FIELD_NUMBER: _builtins.int
+    EVIDENCE_ID_FIELD_NUMBER: _builtins.int
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
     kind: Global___ResolutionKind.ValueType
     revision: _builtins.int
     digest: _builtins.str
     """SHA-256, lower-case hex."""
+    supersedes: _builtins.str
+    """From here on only in ListResolutions. The digest that this revision replaced; empty for the first."""
+    evidence_id: _builtins.str
+    """The accepted evidence that it rests on; empty if the hold was never dispatched."""
+    entry_id: _builtins.str
+    """The journal entry that it posted; empty if nothing moved."""
+    actor: _builtins.str
+    reason: _builtins.str
+    """Why it was corrected, or an overrun accepted."""
     @_builtins.property
     def amount(self) -> _money_pb2.Money: ...
     @_builtins.property
@@ -360,6 +642,8 @@ class Resolution(_message.Message):
 
     @_builtins.property
     def resolve_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___PricedLine]: ...
     def __init__(
         self,
         *,
@@ -369,14 +653,53 @@ class Resolution(_message.Message):
         amount: _money_pb2.Money | None = ...,
         cost_over_hold: _money_pb2.Money | None = ...,
         resolve_time: _timestamp_pb2.Timestamp | None = ...,
+        supersedes: _builtins.str = ...,
+        evidence_id: _builtins.str = ...,
+        entry_id: _builtins.str = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        lines: _abc.Iterable[Global___PricedLine] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "cost_over_hold", b"cost_over_hold", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "kind", b"kind", "resolve_time", b"resolve_time", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "entry_id", b"entry_id", "evidence_id", b"evidence_id", "kind", b"kind", "lines", b"lines", "reason", b"reason", "resolve_time", b"resolve_time", "revision", b"revision", "supersedes", b"supersedes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Resolution: _TypeAlias = Resolution  # noqa: Y015
+
+@_typing.final
+class PricedLine(_message.Message):
+    """A bucket of usage, or the part of one that a marginal rate is for, at its rate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUCKET_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
+    RATE_FIELD_NUMBER: _builtins.int
+    PER_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    bucket: _builtins.str
+    quantity: _builtins.int
+    rate: _builtins.str
+    per: _builtins.int
+    amount: _builtins.str
+    def __init__(
+        self,
+        *,
+        bucket: _builtins.str = ...,
+        quantity: _builtins.int = ...,
+        rate: _builtins.str = ...,
+        per: _builtins.int = ...,
+        amount: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "bucket", b"bucket", "per", b"per", "quantity", b"quantity", "rate", b"rate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PricedLine: _TypeAlias = PricedLine  # noqa: Y015
 
 @_typing.final
 class Quote(_message.Message):
@@ -730,12 +1053,17 @@ class ReserveResponse(_message.Message):
     REPLAYED_FIELD_NUMBER: _builtins.int
     MATCHED_BY_OPERATION_FIELD_NUMBER: _builtins.int
     MAY_SEND_FIELD_NUMBER: _builtins.int
+    DENIAL_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     matched_by_operation: _builtins.bool
     """The hold was found by its operation, under another key."""
     may_send: _builtins.bool
     @_builtins.property
     def hold(self) -> Global___Hold: ...
+    @_builtins.property
+    def denial(self) -> Global___Denial:
+        """If begin_dispatch was asked for and may_send is false."""
+
     def __init__(
         self,
         *,
@@ -743,10 +1071,11 @@ class ReserveResponse(_message.Message):
         replayed: _builtins.bool = ...,
         matched_by_operation: _builtins.bool = ...,
         may_send: _builtins.bool = ...,
+        denial: Global___Denial | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["denial", b"denial", "hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "matched_by_operation", b"matched_by_operation", "may_send", b"may_send", "replayed", b"replayed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["denial", b"denial", "hold", b"hold", "matched_by_operation", b"matched_by_operation", "may_send", b"may_send", "replayed", b"replayed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -785,25 +1114,56 @@ class BeginDispatchResponse(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     MAY_SEND_FIELD_NUMBER: _builtins.int
+    DENIAL_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     may_send: _builtins.bool
     """Send if, and only if, this is true."""
     @_builtins.property
     def hold(self) -> Global___Hold: ...
+    @_builtins.property
+    def denial(self) -> Global___Denial:
+        """If it is false."""
+
     def __init__(
         self,
         *,
         hold: Global___Hold | None = ...,
         replayed: _builtins.bool = ...,
         may_send: _builtins.bool = ...,
+        denial: Global___Denial | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["denial", b"denial", "hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "may_send", b"may_send", "replayed", b"replayed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["denial", b"denial", "hold", b"hold", "may_send", b"may_send", "replayed", b"replayed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BeginDispatchResponse: _TypeAlias = BeginDispatchResponse  # noqa: Y015
+
+@_typing.final
+class Denial(_message.Message):
+    """Why the permission to send was not given."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    WAY_OUT_FIELD_NUMBER: _builtins.int
+    reason: Global___DenialReason.ValueType
+    way_out: _builtins.str
+    """What can be done instead, in a sentence."""
+    def __init__(
+        self,
+        *,
+        reason: Global___DenialReason.ValueType = ...,
+        way_out: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "way_out", b"way_out"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Denial: _TypeAlias = Denial  # noqa: Y015
 
 @_typing.final
 class MarkOutcomeUnknownRequest(_message.Message):
@@ -857,6 +1217,347 @@ class MarkOutcomeUnknownResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MarkOutcomeUnknownResponse: _TypeAlias = MarkOutcomeUnknownResponse  # noqa: Y015
+
+@_typing.final
+class HeartbeatRequest(_message.Message):
+    """Without a key: it says what holds from now on, so that twice is the same as once, and no earlier answer is of use to anybody."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    operation_id: _builtins.str
+    nonce: _builtins.str
+    """That of the attempt's Dispatch."""
+    @_builtins.property
+    def lease(self) -> _duration_pb2.Duration:
+        """How long from now the attempt may run; 15 min if absent, 1 s to 24 h. A lease is never shortened."""
+
+    def __init__(
+        self,
+        *,
+        operation_id: _builtins.str = ...,
+        nonce: _builtins.str = ...,
+        lease: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "nonce", b"nonce", "operation_id", b"operation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeartbeatRequest: _TypeAlias = HeartbeatRequest  # noqa: Y015
+
+@_typing.final
+class HeartbeatResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    MAY_CONTINUE_FIELD_NUMBER: _builtins.int
+    LEASE_EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    RECOVERY_ACTION_FIELD_NUMBER: _builtins.int
+    state: Global___HoldState.ValueType
+    applied: _builtins.bool
+    """False: the lease was not extended, because it ran longer, had run out, or the hold is not DISPATCHING any more."""
+    may_continue: _builtins.bool
+    """Stop if this is false: the outcome is unknown, or the hold is resolved."""
+    attempt: _builtins.int
+    recovery_action: _error_pb2.RecoveryAction.ValueType
+    """NO_REPLAY while the outcome is not known."""
+    @_builtins.property
+    def lease_expire_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        state: Global___HoldState.ValueType = ...,
+        applied: _builtins.bool = ...,
+        may_continue: _builtins.bool = ...,
+        lease_expire_time: _timestamp_pb2.Timestamp | None = ...,
+        attempt: _builtins.int = ...,
+        recovery_action: _error_pb2.RecoveryAction.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_expire_time", b"lease_expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "attempt", b"attempt", "lease_expire_time", b"lease_expire_time", "may_continue", b"may_continue", "recovery_action", b"recovery_action", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeartbeatResponse: _TypeAlias = HeartbeatResponse  # noqa: Y015
+
+@_typing.final
+class RecordFailedBeforeDispatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
+    OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    attempt: _builtins.int
+    """The attempt that failed; 0: the latest."""
+    nonce: _builtins.str
+    """That of the attempt's Dispatch: only the process that was given the permission to send knows that it did not."""
+    cause: Global___NeverSentCause.ValueType
+    """Required."""
+    adapter: _builtins.str
+    adapter_revision: _builtins.str
+    @_builtins.property
+    def observe_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        nonce: _builtins.str = ...,
+        cause: Global___NeverSentCause.ValueType = ...,
+        adapter: _builtins.str = ...,
+        adapter_revision: _builtins.str = ...,
+        observe_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "attempt", b"attempt", "cause", b"cause", "idempotency_key", b"idempotency_key", "nonce", b"nonce", "observe_time", b"observe_time", "operation_id", b"operation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordFailedBeforeDispatchRequest: _TypeAlias = RecordFailedBeforeDispatchRequest  # noqa: Y015
+
+@_typing.final
+class RecordFailedBeforeDispatchResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: it was recorded before, under another key."""
+    @_builtins.property
+    def hold(self) -> Global___Hold:
+        """DISPATCHING, without anybody who may send."""
+
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "hold", b"hold", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordFailedBeforeDispatchResponse: _TypeAlias = RecordFailedBeforeDispatchResponse  # noqa: Y015
+
+@_typing.final
+class CancelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    reason: _builtins.str
+    """Why; for people; ≤ 256 characters."""
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency_key", b"idempotency_key", "operation_id", b"operation_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelRequest: _TypeAlias = CancelRequest  # noqa: Y015
+
+@_typing.final
+class CancelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
+    UNSETTLED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: the hold was unknown or terminal already; nothing changed."""
+    stopped: Global___Stopped.ValueType
+    @_builtins.property
+    def hold(self) -> Global___Hold: ...
+    @_builtins.property
+    def unsettled(self) -> _money_pb2.Money:
+        """What the hold still holds until evidence settles it; absent if nothing. Its state and recovery_action are the hold's."""
+
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+        stopped: Global___Stopped.ValueType = ...,
+        unsettled: _money_pb2.Money | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "unsettled", b"unsettled"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "hold", b"hold", "replayed", b"replayed", "stopped", b"stopped", "unsettled", b"unsettled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelResponse: _TypeAlias = CancelResponse  # noqa: Y015
+
+@_typing.final
+class RecordReceiptRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    PROVIDER_RECEIPT_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
+    OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    provider: _builtins.str
+    """Must be the quote's."""
+    provider_receipt: _builtins.str
+    """The provider's id for the accepted call."""
+    attempt: _builtins.int
+    """The attempt that was accepted; 0: the latest."""
+    adapter: _builtins.str
+    adapter_revision: _builtins.str
+    @_builtins.property
+    def observe_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        provider: _builtins.str = ...,
+        provider_receipt: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        adapter: _builtins.str = ...,
+        adapter_revision: _builtins.str = ...,
+        observe_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "attempt", b"attempt", "idempotency_key", b"idempotency_key", "observe_time", b"observe_time", "operation_id", b"operation_id", "provider", b"provider", "provider_receipt", b"provider_receipt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordReceiptRequest: _TypeAlias = RecordReceiptRequest  # noqa: Y015
+
+@_typing.final
+class RecordReceiptResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    applied: _builtins.bool
+    """False: this receipt was bound to this operation before."""
+    incident_id: _builtins.str
+    """Set if the hold has another receipt, or ended as one that cost nothing. Both are kept."""
+    @_builtins.property
+    def hold(self) -> Global___Hold: ...
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+        applied: _builtins.bool = ...,
+        incident_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordReceiptResponse: _TypeAlias = RecordReceiptResponse  # noqa: Y015
+
+@_typing.final
+class RecordDeliveryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    DELIVERY_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
+    OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    delivery: Global___Delivery.ValueType
+    adapter: _builtins.str
+    adapter_revision: _builtins.str
+    attempt: _builtins.int
+    """The attempt whose answer it was; 0: the latest."""
+    @_builtins.property
+    def observe_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        delivery: Global___Delivery.ValueType = ...,
+        adapter: _builtins.str = ...,
+        adapter_revision: _builtins.str = ...,
+        observe_time: _timestamp_pb2.Timestamp | None = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "attempt", b"attempt", "delivery", b"delivery", "idempotency_key", b"idempotency_key", "observe_time", b"observe_time", "operation_id", b"operation_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordDeliveryRequest: _TypeAlias = RecordDeliveryRequest  # noqa: Y015
+
+@_typing.final
+class RecordDeliveryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    @_builtins.property
+    def hold(self) -> Global___Hold: ...
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "replayed", b"replayed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordDeliveryResponse: _TypeAlias = RecordDeliveryResponse  # noqa: Y015
 
 @_typing.final
 class ReleaseRequest(_message.Message):
@@ -1140,10 +1841,13 @@ class ResolveResponse(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     """The same resolution was recorded before; nothing was posted."""
     incident_id: _builtins.str
     """Set if the same facts came with another provider receipt."""
+    superseded_by: _builtins.str
+    """The digest in force, if what was recorded on these facts, or under this key, has been corrected since."""
     @_builtins.property
     def hold(self) -> Global___Hold: ...
     def __init__(
@@ -1152,14 +1856,95 @@ class ResolveResponse(_message.Message):
         hold: Global___Hold | None = ...,
         replayed: _builtins.bool = ...,
         incident_id: _builtins.str = ...,
+        superseded_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResolveResponse: _TypeAlias = ResolveResponse  # noqa: Y015
+
+@_typing.final
+class CorrectRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    DIGEST_IN_FORCE_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    NO_COST_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ACCEPT_OVERRUN_REASON_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    idempotency_key: _builtins.str
+    operation_id: _builtins.str
+    digest_in_force: _builtins.str
+    """The digest that the caller believes to be in force: 64 digits of lower-case hex. DIGEST_NOT_IN_FORCE if it is not."""
+    reason: _builtins.str
+    """Why. Required; ≤ 256 characters."""
+    accept_overrun_reason: _builtins.str
+    """Why a cost above hold and tolerance is accepted."""
+    attempt: _builtins.int
+    """The attempt that the evidence is about; 0: the latest."""
+    @_builtins.property
+    def usage(self) -> Global___UsageEvidence: ...
+    @_builtins.property
+    def no_cost(self) -> Global___NoCostProof: ...
+    def __init__(
+        self,
+        *,
+        idempotency_key: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+        digest_in_force: _builtins.str = ...,
+        usage: Global___UsageEvidence | None = ...,
+        no_cost: Global___NoCostProof | None = ...,
+        reason: _builtins.str = ...,
+        accept_overrun_reason: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "no_cost", b"no_cost", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_overrun_reason", b"accept_overrun_reason", "attempt", b"attempt", "digest_in_force", b"digest_in_force", "evidence", b"evidence", "idempotency_key", b"idempotency_key", "no_cost", b"no_cost", "operation_id", b"operation_id", "reason", b"reason", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_evidence: _TypeAlias = _typing.Literal["usage", "no_cost"]  # noqa: Y015
+    _WhichOneofArgType_evidence: _TypeAlias = _typing.Literal["evidence", b"evidence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_evidence) -> _WhichOneofReturnType_evidence | None: ...
+
+Global___CorrectRequest: _TypeAlias = CorrectRequest  # noqa: Y015
+
+@_typing.final
+class CorrectResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLD_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    INCIDENT_ID_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    replayed: _builtins.bool
+    """The correction was made before, or its evidence says what is in force already; nothing was posted."""
+    incident_id: _builtins.str
+    """Set if the evidence came with another provider receipt."""
+    superseded_by: _builtins.str
+    """The digest in force, if it is not the one that this key left in force."""
+    @_builtins.property
+    def hold(self) -> Global___Hold: ...
+    def __init__(
+        self,
+        *,
+        hold: Global___Hold | None = ...,
+        replayed: _builtins.bool = ...,
+        incident_id: _builtins.str = ...,
+        superseded_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorrectResponse: _TypeAlias = CorrectResponse  # noqa: Y015
 
 @_typing.final
 class Command(_message.Message):
@@ -1170,6 +1955,12 @@ class Command(_message.Message):
     MARK_OUTCOME_UNKNOWN_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
     RESOLVE_FIELD_NUMBER: _builtins.int
+    CORRECT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    RECORD_FAILED_BEFORE_DISPATCH_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
+    RECORD_RECEIPT_FIELD_NUMBER: _builtins.int
+    RECORD_DELIVERY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveRequest: ...
     @_builtins.property
@@ -1180,6 +1971,18 @@ class Command(_message.Message):
     def release(self) -> Global___ReleaseRequest: ...
     @_builtins.property
     def resolve(self) -> Global___ResolveRequest: ...
+    @_builtins.property
+    def correct(self) -> Global___CorrectRequest: ...
+    @_builtins.property
+    def heartbeat(self) -> Global___HeartbeatRequest: ...
+    @_builtins.property
+    def record_failed_before_dispatch(self) -> Global___RecordFailedBeforeDispatchRequest: ...
+    @_builtins.property
+    def cancel(self) -> Global___CancelRequest: ...
+    @_builtins.property
+    def record_receipt(self) -> Global___RecordReceiptRequest: ...
+    @_builtins.property
+    def record_delivery(self) -> Global___RecordDeliveryRequest: ...
     def __init__(
         self,
         *,
@@ -1188,12 +1991,18 @@ class Command(_message.Message):
         mark_outcome_unknown: Global___MarkOutcomeUnknownRequest | None = ...,
         release: Global___ReleaseRequest | None = ...,
         resolve: Global___ResolveRequest | None = ...,
+        correct: Global___CorrectRequest | None = ...,
+        heartbeat: Global___HeartbeatRequest | None = ...,
+        record_failed_before_dispatch: Global___RecordFailedBeforeDispatchRequest | None = ...,
+        cancel: Global___CancelRequest | None = ...,
+        record_receipt: Global___RecordReceiptRequest | None = ...,
+        record_delivery: Global___RecordDeliveryRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "cancel", b"cancel", "command", b"command", "correct", b"correct", "heartbeat", b"heartbeat", "mark_outcome_unknown", b"mark_outcome_unknown", "record_delivery", b"record_delivery", "record_failed_before_dispatch", b"record_failed_before_dispatch", "record_receipt", b"record_receipt", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "command", b"command", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "cancel", b"cancel", "command", b"command", "correct", b"correct", "heartbeat", b"heartbeat", "mark_outcome_unknown", b"mark_outcome_unknown", "record_delivery", b"record_delivery", "record_failed_before_dispatch", b"record_failed_before_dispatch", "record_receipt", b"record_receipt", "release", b"release", "reserve", b"reserve", "resolve", b"resolve"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "correct", "heartbeat", "record_failed_before_dispatch", "cancel", "record_receipt", "record_delivery"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -1251,6 +2060,12 @@ class CommandResult(_message.Message):
     RELEASE_FIELD_NUMBER: _builtins.int
     RESOLVE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    CORRECT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    RECORD_FAILED_BEFORE_DISPATCH_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
+    RECORD_RECEIPT_FIELD_NUMBER: _builtins.int
+    RECORD_DELIVERY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def reserve(self) -> Global___ReserveResponse: ...
     @_builtins.property
@@ -1263,6 +2078,18 @@ class CommandResult(_message.Message):
     def resolve(self) -> Global___ResolveResponse: ...
     @_builtins.property
     def error(self) -> _error_pb2.CommandError: ...
+    @_builtins.property
+    def correct(self) -> Global___CorrectResponse: ...
+    @_builtins.property
+    def heartbeat(self) -> Global___HeartbeatResponse: ...
+    @_builtins.property
+    def record_failed_before_dispatch(self) -> Global___RecordFailedBeforeDispatchResponse: ...
+    @_builtins.property
+    def cancel(self) -> Global___CancelResponse: ...
+    @_builtins.property
+    def record_receipt(self) -> Global___RecordReceiptResponse: ...
+    @_builtins.property
+    def record_delivery(self) -> Global___RecordDeliveryResponse: ...
     def __init__(
         self,
         *,
@@ -1272,12 +2099,18 @@ class CommandResult(_message.Message):
         release: Global___ReleaseResponse | None = ...,
         resolve: Global___ResolveResponse | None = ...,
         error: _error_pb2.CommandError | None = ...,
+        correct: Global___CorrectResponse | None = ...,
+        heartbeat: Global___HeartbeatResponse | None = ...,
+        record_failed_before_dispatch: Global___RecordFailedBeforeDispatchResponse | None = ...,
+        cancel: Global___CancelResponse | None = ...,
+        record_receipt: Global___RecordReceiptResponse | None = ...,
+        record_delivery: Global___RecordDeliveryResponse | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "cancel", b"cancel", "correct", b"correct", "error", b"error", "heartbeat", b"heartbeat", "mark_outcome_unknown", b"mark_outcome_unknown", "record_delivery", b"record_delivery", "record_failed_before_dispatch", b"record_failed_before_dispatch", "record_receipt", b"record_receipt", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "error", b"error", "mark_outcome_unknown", b"mark_outcome_unknown", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_dispatch", b"begin_dispatch", "cancel", b"cancel", "correct", b"correct", "error", b"error", "heartbeat", b"heartbeat", "mark_outcome_unknown", b"mark_outcome_unknown", "record_delivery", b"record_delivery", "record_failed_before_dispatch", b"record_failed_before_dispatch", "record_receipt", b"record_receipt", "release", b"release", "reserve", b"reserve", "resolve", b"resolve", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "error"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["reserve", "begin_dispatch", "mark_outcome_unknown", "release", "resolve", "error", "correct", "heartbeat", "record_failed_before_dispatch", "cancel", "record_receipt", "record_delivery"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
@@ -1375,6 +2208,106 @@ class ListHoldsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListHoldsResponse: _TypeAlias = ListHoldsResponse  # noqa: Y015
+
+@_typing.final
+class ListOpenHoldsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BOOK_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    book_id: _builtins.str
+    """Required; that of a budget is in its Balances."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        book_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["book_id", b"book_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOpenHoldsRequest: _TypeAlias = ListOpenHoldsRequest  # noqa: Y015
+
+@_typing.final
+class ListOpenHoldsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLDS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hold]: ...
+    def __init__(
+        self,
+        *,
+        holds: _abc.Iterable[Global___Hold] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["holds", b"holds", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOpenHoldsResponse: _TypeAlias = ListOpenHoldsResponse  # noqa: Y015
+
+@_typing.final
+class ListResolutionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    operation_id: _builtins.str
+    """Required."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_id", b"operation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResolutionsRequest: _TypeAlias = ListResolutionsRequest  # noqa: Y015
+
+@_typing.final
+class ListResolutionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOLUTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def resolutions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resolution]:
+        """None while the hold is open."""
+
+    def __init__(
+        self,
+        *,
+        resolutions: _abc.Iterable[Global___Resolution] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "resolutions", b"resolutions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListResolutionsResponse: _TypeAlias = ListResolutionsResponse  # noqa: Y015
 
 @_typing.final
 class Incident(_message.Message):

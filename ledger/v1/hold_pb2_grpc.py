@@ -50,6 +50,31 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownResponse.FromString,
                 _registered_method=True)
+        self.Heartbeat = channel.unary_unary(
+                '/ledger.v1.HoldService/Heartbeat',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.FromString,
+                _registered_method=True)
+        self.RecordFailedBeforeDispatch = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordFailedBeforeDispatch',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.FromString,
+                _registered_method=True)
+        self.Cancel = channel.unary_unary(
+                '/ledger.v1.HoldService/Cancel',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.CancelRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.CancelResponse.FromString,
+                _registered_method=True)
+        self.RecordReceipt = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordReceipt',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.FromString,
+                _registered_method=True)
+        self.RecordDelivery = channel.unary_unary(
+                '/ledger.v1.HoldService/RecordDelivery',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/ledger.v1.HoldService/Release',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ReleaseRequest.SerializeToString,
@@ -59,6 +84,11 @@ class HoldServiceStub:
                 '/ledger.v1.HoldService/Resolve',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ResolveRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ResolveResponse.FromString,
+                _registered_method=True)
+        self.Correct = channel.unary_unary(
+                '/ledger.v1.HoldService/Correct',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.CorrectRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.CorrectResponse.FromString,
                 _registered_method=True)
         self.BatchExecute = channel.unary_unary(
                 '/ledger.v1.HoldService/BatchExecute',
@@ -74,6 +104,16 @@ class HoldServiceStub:
                 '/ledger.v1.HoldService/ListHolds',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+                _registered_method=True)
+        self.ListOpenHolds = channel.unary_unary(
+                '/ledger.v1.HoldService/ListOpenHolds',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
+                _registered_method=True)
+        self.ListResolutions = channel.unary_unary(
+                '/ledger.v1.HoldService/ListResolutions',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
                 _registered_method=True)
         self.ListIncidents = channel.unary_unary(
                 '/ledger.v1.HoldService/ListIncidents',
@@ -107,6 +147,41 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Heartbeat(self, request, context):
+        """Says that the attempt still runs, and extends its lease. Roles: gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordFailedBeforeDispatch(self, request, context):
+        """Says that the attempt failed before anything was sent. It ends the attempt and allows the next one. Roles: gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Cancel(self, request, context):
+        """Takes the permission to send away; never what may have been sent already. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordReceipt(self, request, context):
+        """Binds the provider's id of an accepted call to the attempt, once each way. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RecordDelivery(self, request, context):
+        """Says what the client received. It says nothing of the provider, and moves no money. Roles: gateway.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
         """Gives the money back, without evidence: only while RESERVED. Roles: gateway.
         """
@@ -116,6 +191,14 @@ class HoldServiceServicer:
 
     def Resolve(self, request, context):
         """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Correct(self, request, context):
+        """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+        the difference. The state stays. Roles: finance.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,6 +222,21 @@ class HoldServiceServicer:
 
     def ListHolds(self, request, context):
         """In order of operation_id. Roles: gateway, finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListOpenHolds(self, request, context):
+        """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+        Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListResolutions(self, request, context):
+        """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -169,6 +267,31 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.MarkOutcomeUnknownResponse.SerializeToString,
             ),
+            'Heartbeat': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heartbeat,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'RecordFailedBeforeDispatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordFailedBeforeDispatch,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.SerializeToString,
+            ),
+            'Cancel': grpc.unary_unary_rpc_method_handler(
+                    servicer.Cancel,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.CancelRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.CancelResponse.SerializeToString,
+            ),
+            'RecordReceipt': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordReceipt,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.SerializeToString,
+            ),
+            'RecordDelivery': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordDelivery,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.SerializeToString,
+            ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ReleaseRequest.FromString,
@@ -178,6 +301,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.Resolve,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ResolveRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ResolveResponse.SerializeToString,
+            ),
+            'Correct': grpc.unary_unary_rpc_method_handler(
+                    servicer.Correct,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.CorrectRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.CorrectResponse.SerializeToString,
             ),
             'BatchExecute': grpc.unary_unary_rpc_method_handler(
                     servicer.BatchExecute,
@@ -193,6 +321,16 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListHolds,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.SerializeToString,
+            ),
+            'ListOpenHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOpenHolds,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.SerializeToString,
+            ),
+            'ListResolutions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResolutions,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.SerializeToString,
             ),
             'ListIncidents': grpc.unary_unary_rpc_method_handler(
                     servicer.ListIncidents,
@@ -293,6 +431,141 @@ class HoldService:
             _registered_method=True)
 
     @staticmethod
+    def Heartbeat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Heartbeat',
+            ledger_dot_v1_dot_hold__pb2.HeartbeatRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordFailedBeforeDispatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordFailedBeforeDispatch',
+            ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordFailedBeforeDispatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Cancel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Cancel',
+            ledger_dot_v1_dot_hold__pb2.CancelRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.CancelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordReceipt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordReceipt',
+            ledger_dot_v1_dot_hold__pb2.RecordReceiptRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordReceiptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecordDelivery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/RecordDelivery',
+            ledger_dot_v1_dot_hold__pb2.RecordDeliveryRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.RecordDeliveryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Release(request,
             target,
             options=(),
@@ -336,6 +609,33 @@ class HoldService:
             '/ledger.v1.HoldService/Resolve',
             ledger_dot_v1_dot_hold__pb2.ResolveRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ResolveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Correct(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/Correct',
+            ledger_dot_v1_dot_hold__pb2.CorrectRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.CorrectResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -417,6 +717,60 @@ class HoldService:
             '/ledger.v1.HoldService/ListHolds',
             ledger_dot_v1_dot_hold__pb2.ListHoldsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOpenHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListOpenHolds',
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListOpenHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListResolutions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListResolutions',
+            ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

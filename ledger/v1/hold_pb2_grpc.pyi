@@ -39,10 +39,24 @@ class HoldServiceStub:
     """Asks for the permission to send. It is given once. Roles: gateway."""
     MarkOutcomeUnknown: _grpc.UnaryUnaryMultiCallable[_hold_pb2.MarkOutcomeUnknownRequest, _hold_pb2.MarkOutcomeUnknownResponse]
     """Says that the call's outcome is not known. The money stays held. Roles: gateway, finance."""
+    Heartbeat: _grpc.UnaryUnaryMultiCallable[_hold_pb2.HeartbeatRequest, _hold_pb2.HeartbeatResponse]
+    """Says that the attempt still runs, and extends its lease. Roles: gateway."""
+    RecordFailedBeforeDispatch: _grpc.UnaryUnaryMultiCallable[_hold_pb2.RecordFailedBeforeDispatchRequest, _hold_pb2.RecordFailedBeforeDispatchResponse]
+    """Says that the attempt failed before anything was sent. It ends the attempt and allows the next one. Roles: gateway."""
+    Cancel: _grpc.UnaryUnaryMultiCallable[_hold_pb2.CancelRequest, _hold_pb2.CancelResponse]
+    """Takes the permission to send away; never what may have been sent already. Roles: gateway, finance."""
+    RecordReceipt: _grpc.UnaryUnaryMultiCallable[_hold_pb2.RecordReceiptRequest, _hold_pb2.RecordReceiptResponse]
+    """Binds the provider's id of an accepted call to the attempt, once each way. Roles: gateway, finance."""
+    RecordDelivery: _grpc.UnaryUnaryMultiCallable[_hold_pb2.RecordDeliveryRequest, _hold_pb2.RecordDeliveryResponse]
+    """Says what the client received. It says nothing of the provider, and moves no money. Roles: gateway."""
     Release: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    Correct: _grpc.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]
+    """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+    the difference. The state stays. Roles: finance.
+    """
     BatchExecute: _grpc.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -52,6 +66,12 @@ class HoldServiceStub:
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListOpenHolds: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListOpenHoldsRequest, _hold_pb2.ListOpenHoldsResponse]
+    """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+    Roles: finance, auditor, admin.
+    """
+    ListResolutions: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]
+    """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -66,10 +86,24 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Asks for the permission to send. It is given once. Roles: gateway."""
     MarkOutcomeUnknown: _aio.UnaryUnaryMultiCallable[_hold_pb2.MarkOutcomeUnknownRequest, _hold_pb2.MarkOutcomeUnknownResponse]  # type: ignore[assignment]
     """Says that the call's outcome is not known. The money stays held. Roles: gateway, finance."""
+    Heartbeat: _aio.UnaryUnaryMultiCallable[_hold_pb2.HeartbeatRequest, _hold_pb2.HeartbeatResponse]  # type: ignore[assignment]
+    """Says that the attempt still runs, and extends its lease. Roles: gateway."""
+    RecordFailedBeforeDispatch: _aio.UnaryUnaryMultiCallable[_hold_pb2.RecordFailedBeforeDispatchRequest, _hold_pb2.RecordFailedBeforeDispatchResponse]  # type: ignore[assignment]
+    """Says that the attempt failed before anything was sent. It ends the attempt and allows the next one. Roles: gateway."""
+    Cancel: _aio.UnaryUnaryMultiCallable[_hold_pb2.CancelRequest, _hold_pb2.CancelResponse]  # type: ignore[assignment]
+    """Takes the permission to send away; never what may have been sent already. Roles: gateway, finance."""
+    RecordReceipt: _aio.UnaryUnaryMultiCallable[_hold_pb2.RecordReceiptRequest, _hold_pb2.RecordReceiptResponse]  # type: ignore[assignment]
+    """Binds the provider's id of an accepted call to the attempt, once each way. Roles: gateway, finance."""
+    RecordDelivery: _aio.UnaryUnaryMultiCallable[_hold_pb2.RecordDeliveryRequest, _hold_pb2.RecordDeliveryResponse]  # type: ignore[assignment]
+    """Says what the client received. It says nothing of the provider, and moves no money. Roles: gateway."""
     Release: _aio.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]  # type: ignore[assignment]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _aio.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]  # type: ignore[assignment]
     """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    Correct: _aio.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]  # type: ignore[assignment]
+    """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+    the difference. The state stays. Roles: finance.
+    """
     BatchExecute: _aio.UnaryUnaryMultiCallable[_hold_pb2.BatchExecuteRequest, _hold_pb2.BatchExecuteResponse]  # type: ignore[assignment]
     """Many commands in one call; one result each, in request order. One refusal does not fail another.
     Commands on one hold are done in their order, each committed before the next. An answer has 3.5 MB at most: a result
@@ -79,6 +113,12 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """Roles: gateway, finance, auditor, admin."""
     ListHolds: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListHoldsRequest, _hold_pb2.ListHoldsResponse]  # type: ignore[assignment]
     """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+    ListOpenHolds: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListOpenHoldsRequest, _hold_pb2.ListOpenHoldsResponse]  # type: ignore[assignment]
+    """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+    Roles: finance, auditor, admin.
+    """
+    ListResolutions: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]  # type: ignore[assignment]
+    """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -110,6 +150,46 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says that the call's outcome is not known. The money stays held. Roles: gateway, finance."""
 
     @_abc_1.abstractmethod
+    def Heartbeat(
+        self,
+        request: _hold_pb2.HeartbeatRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.HeartbeatResponse, _abc.Awaitable[_hold_pb2.HeartbeatResponse]]:
+        """Says that the attempt still runs, and extends its lease. Roles: gateway."""
+
+    @_abc_1.abstractmethod
+    def RecordFailedBeforeDispatch(
+        self,
+        request: _hold_pb2.RecordFailedBeforeDispatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.RecordFailedBeforeDispatchResponse, _abc.Awaitable[_hold_pb2.RecordFailedBeforeDispatchResponse]]:
+        """Says that the attempt failed before anything was sent. It ends the attempt and allows the next one. Roles: gateway."""
+
+    @_abc_1.abstractmethod
+    def Cancel(
+        self,
+        request: _hold_pb2.CancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.CancelResponse, _abc.Awaitable[_hold_pb2.CancelResponse]]:
+        """Takes the permission to send away; never what may have been sent already. Roles: gateway, finance."""
+
+    @_abc_1.abstractmethod
+    def RecordReceipt(
+        self,
+        request: _hold_pb2.RecordReceiptRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.RecordReceiptResponse, _abc.Awaitable[_hold_pb2.RecordReceiptResponse]]:
+        """Binds the provider's id of an accepted call to the attempt, once each way. Roles: gateway, finance."""
+
+    @_abc_1.abstractmethod
+    def RecordDelivery(
+        self,
+        request: _hold_pb2.RecordDeliveryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.RecordDeliveryResponse, _abc.Awaitable[_hold_pb2.RecordDeliveryResponse]]:
+        """Says what the client received. It says nothing of the provider, and moves no money. Roles: gateway."""
+
+    @_abc_1.abstractmethod
     def Release(
         self,
         request: _hold_pb2.ReleaseRequest,
@@ -124,6 +204,16 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ResolveResponse, _abc.Awaitable[_hold_pb2.ResolveResponse]]:
         """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+
+    @_abc_1.abstractmethod
+    def Correct(
+        self,
+        request: _hold_pb2.CorrectRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.CorrectResponse, _abc.Awaitable[_hold_pb2.CorrectResponse]]:
+        """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
+        the difference. The state stays. Roles: finance.
+        """
 
     @_abc_1.abstractmethod
     def BatchExecute(
@@ -151,6 +241,24 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListHoldsResponse, _abc.Awaitable[_hold_pb2.ListHoldsResponse]]:
         """In order of operation_id. Roles: gateway, finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListOpenHolds(
+        self,
+        request: _hold_pb2.ListOpenHoldsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListOpenHoldsResponse, _abc.Awaitable[_hold_pb2.ListOpenHoldsResponse]]:
+        """The holds behind HELD and UNKNOWN of a book: those that have it on their path and are not terminal, the largest first.
+        Roles: finance, auditor, admin.
+        """
+
+    @_abc_1.abstractmethod
+    def ListResolutions(
+        self,
+        request: _hold_pb2.ListResolutionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListResolutionsResponse, _abc.Awaitable[_hold_pb2.ListResolutionsResponse]]:
+        """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
 
     @_abc_1.abstractmethod
     def ListIncidents(

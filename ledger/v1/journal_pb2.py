@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from ledger.v1 import money_pb2 as ledger_dot_v1_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/journal.proto\x12\tledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15ledger/v1/money.proto\"\xf5\x02\n\x05\x45ntry\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\x12\x10\n\x08\x63urrency\x18\x03 \x01(\t\x12/\n\x0brecord_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x61\x63\x63ounting_date\x18\x06 \x01(\t\x12\x14\n\x0coperation_id\x18\x07 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x08 \x01(\t\x12,\n\x06labels\x18\t \x03(\x0b\x32\x1c.ledger.v1.Entry.LabelsEntry\x12$\n\x08postings\x18\n \x03(\x0b\x32\x12.ledger.v1.Posting\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x07Posting\x12\x0f\n\x07\x62ook_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\x12#\n\x07\x61\x63\x63ount\x18\x04 \x01(\x0e\x32\x12.ledger.v1.Account\x12 \n\x06\x61mount\x18\x05 \x01(\x0b\x32\x10.ledger.v1.Money\"Q\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0coperation_id\x18\x03 \x01(\t\"Q\n\x13ListEntriesResponse\x12!\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x10.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"M\n\x13ListPostingsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07\x62ook_id\x18\x03 \x01(\t\"U\n\x14ListPostingsResponse\x12$\n\x08postings\x18\x01 \x03(\x0b\x32\x12.ledger.v1.Posting\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"~\n\x11GetBalanceRequest\x12#\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0e\x32\x12.ledger.v1.Account\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x10\n\x08\x63urrency\x18\x05 \x01(\t\"b\n\x12GetBalanceResponse\x12!\n\x07\x62\x61lance\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Money\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xe8\x01\n\tEntryKind\x12\x1a\n\x16\x45NTRY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45NTRY_KIND_OPEN\x10\x01\x12\x14\n\x10\x45NTRY_KIND_GRANT\x10\x02\x12\x16\n\x12\x45NTRY_KIND_RESERVE\x10\x03\x12\x16\n\x12\x45NTRY_KIND_RELEASE\x10\x04\x12\x1e\n\x1a\x45NTRY_KIND_OUTCOME_UNKNOWN\x10\x05\x12\x15\n\x11\x45NTRY_KIND_SETTLE\x10\x06\x12\x14\n\x10\x45NTRY_KIND_LIMIT\x10\x08\x12\x17\n\x13\x45NTRY_KIND_ROLLOVER\x10\t*\xc9\x01\n\x07\x41\x63\x63ount\x12\x17\n\x13\x41\x43\x43OUNT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43\x43OUNT_AUTHORITY\x10\x01\x12\x15\n\x11\x41\x43\x43OUNT_AVAILABLE\x10\x02\x12\x10\n\x0c\x41\x43\x43OUNT_HELD\x10\x03\x12\x13\n\x0f\x41\x43\x43OUNT_UNKNOWN\x10\x04\x12\x11\n\rACCOUNT_SPENT\x10\x05\x12\x13\n\x0f\x41\x43\x43OUNT_DEFICIT\x10\x06\x12\x13\n\x0f\x41\x43\x43OUNT_EXPENSE\x10\x07\x12\x13\n\x0f\x41\x43\x43OUNT_PAYABLE\x10\x08\x32\xfa\x01\n\x0eJournalService\x12L\n\x0bListEntries\x12\x1d.ledger.v1.ListEntriesRequest\x1a\x1e.ledger.v1.ListEntriesResponse\x12O\n\x0cListPostings\x12\x1e.ledger.v1.ListPostingsRequest\x1a\x1f.ledger.v1.ListPostingsResponse\x12I\n\nGetBalance\x12\x1c.ledger.v1.GetBalanceRequest\x1a\x1d.ledger.v1.GetBalanceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/journal.proto\x12\tledger.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15ledger/v1/money.proto\"\x87\x03\n\x05\x45ntry\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\x12\x10\n\x08\x63urrency\x18\x03 \x01(\t\x12/\n\x0brecord_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x65\x66\x66\x65\x63tive_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x61\x63\x63ounting_date\x18\x06 \x01(\t\x12\x14\n\x0coperation_id\x18\x07 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x08 \x01(\t\x12,\n\x06labels\x18\t \x03(\x0b\x32\x1c.ledger.v1.Entry.LabelsEntry\x12$\n\x08postings\x18\n \x03(\x0b\x32\x12.ledger.v1.Posting\x12\x10\n\x08\x63orrects\x18\x0b \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x07Posting\x12\x0f\n\x07\x62ook_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\x12#\n\x07\x61\x63\x63ount\x18\x04 \x01(\x0e\x32\x12.ledger.v1.Account\x12 \n\x06\x61mount\x18\x05 \x01(\x0b\x32\x10.ledger.v1.Money\"Q\n\x12ListEntriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x14\n\x0coperation_id\x18\x03 \x01(\t\"Q\n\x13ListEntriesResponse\x12!\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x10.ledger.v1.Entry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"M\n\x13ListPostingsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07\x62ook_id\x18\x03 \x01(\t\"U\n\x14ListPostingsResponse\x12$\n\x08postings\x18\x01 \x03(\x0b\x32\x12.ledger.v1.Posting\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"~\n\x11GetBalanceRequest\x12#\n\x07\x61\x63\x63ount\x18\x01 \x01(\x0e\x32\x12.ledger.v1.Account\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05model\x18\x04 \x01(\t\x12\x10\n\x08\x63urrency\x18\x05 \x01(\t\"b\n\x12GetBalanceResponse\x12!\n\x07\x62\x61lance\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Money\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x80\x02\n\tEntryKind\x12\x1a\n\x16\x45NTRY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45NTRY_KIND_OPEN\x10\x01\x12\x14\n\x10\x45NTRY_KIND_GRANT\x10\x02\x12\x16\n\x12\x45NTRY_KIND_RESERVE\x10\x03\x12\x16\n\x12\x45NTRY_KIND_RELEASE\x10\x04\x12\x1e\n\x1a\x45NTRY_KIND_OUTCOME_UNKNOWN\x10\x05\x12\x15\n\x11\x45NTRY_KIND_SETTLE\x10\x06\x12\x16\n\x12\x45NTRY_KIND_CORRECT\x10\x07\x12\x14\n\x10\x45NTRY_KIND_LIMIT\x10\x08\x12\x17\n\x13\x45NTRY_KIND_ROLLOVER\x10\t*\xc9\x01\n\x07\x41\x63\x63ount\x12\x17\n\x13\x41\x43\x43OUNT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41\x43\x43OUNT_AUTHORITY\x10\x01\x12\x15\n\x11\x41\x43\x43OUNT_AVAILABLE\x10\x02\x12\x10\n\x0c\x41\x43\x43OUNT_HELD\x10\x03\x12\x13\n\x0f\x41\x43\x43OUNT_UNKNOWN\x10\x04\x12\x11\n\rACCOUNT_SPENT\x10\x05\x12\x13\n\x0f\x41\x43\x43OUNT_DEFICIT\x10\x06\x12\x13\n\x0f\x41\x43\x43OUNT_EXPENSE\x10\x07\x12\x13\n\x0f\x41\x43\x43OUNT_PAYABLE\x10\x08\x32\xfa\x01\n\x0eJournalService\x12L\n\x0bListEntries\x12\x1d.ledger.v1.ListEntriesRequest\x1a\x1e.ledger.v1.ListEntriesResponse\x12O\n\x0cListPostings\x12\x1e.ledger.v1.ListPostingsRequest\x1a\x1f.ledger.v1.ListPostingsResponse\x12I\n\nGetBalance\x12\x1c.ledger.v1.GetBalanceRequest\x1a\x1d.ledger.v1.GetBalanceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,28 +35,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ENTRY_LABELSENTRY']._loaded_options = None
   _globals['_ENTRY_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_ENTRYKIND']._serialized_start=1166
-  _globals['_ENTRYKIND']._serialized_end=1398
-  _globals['_ACCOUNT']._serialized_start=1401
-  _globals['_ACCOUNT']._serialized_end=1602
+  _globals['_ENTRYKIND']._serialized_start=1184
+  _globals['_ENTRYKIND']._serialized_end=1440
+  _globals['_ACCOUNT']._serialized_start=1443
+  _globals['_ACCOUNT']._serialized_end=1644
   _globals['_ENTRY']._serialized_start=95
-  _globals['_ENTRY']._serialized_end=468
-  _globals['_ENTRY_LABELSENTRY']._serialized_start=423
-  _globals['_ENTRY_LABELSENTRY']._serialized_end=468
-  _globals['_POSTING']._serialized_start=471
-  _globals['_POSTING']._serialized_end=603
-  _globals['_LISTENTRIESREQUEST']._serialized_start=605
-  _globals['_LISTENTRIESREQUEST']._serialized_end=686
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=688
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=769
-  _globals['_LISTPOSTINGSREQUEST']._serialized_start=771
-  _globals['_LISTPOSTINGSREQUEST']._serialized_end=848
-  _globals['_LISTPOSTINGSRESPONSE']._serialized_start=850
-  _globals['_LISTPOSTINGSRESPONSE']._serialized_end=935
-  _globals['_GETBALANCEREQUEST']._serialized_start=937
-  _globals['_GETBALANCEREQUEST']._serialized_end=1063
-  _globals['_GETBALANCERESPONSE']._serialized_start=1065
-  _globals['_GETBALANCERESPONSE']._serialized_end=1163
-  _globals['_JOURNALSERVICE']._serialized_start=1605
-  _globals['_JOURNALSERVICE']._serialized_end=1855
+  _globals['_ENTRY']._serialized_end=486
+  _globals['_ENTRY_LABELSENTRY']._serialized_start=441
+  _globals['_ENTRY_LABELSENTRY']._serialized_end=486
+  _globals['_POSTING']._serialized_start=489
+  _globals['_POSTING']._serialized_end=621
+  _globals['_LISTENTRIESREQUEST']._serialized_start=623
+  _globals['_LISTENTRIESREQUEST']._serialized_end=704
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=706
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=787
+  _globals['_LISTPOSTINGSREQUEST']._serialized_start=789
+  _globals['_LISTPOSTINGSREQUEST']._serialized_end=866
+  _globals['_LISTPOSTINGSRESPONSE']._serialized_start=868
+  _globals['_LISTPOSTINGSRESPONSE']._serialized_end=953
+  _globals['_GETBALANCEREQUEST']._serialized_start=955
+  _globals['_GETBALANCEREQUEST']._serialized_end=1081
+  _globals['_GETBALANCERESPONSE']._serialized_start=1083
+  _globals['_GETBALANCERESPONSE']._serialized_end=1181
+  _globals['_JOURNALSERVICE']._serialized_start=1647
+  _globals['_JOURNALSERVICE']._serialized_end=1897
 # @@protoc_insertion_point(module_scope)

@@ -34,6 +34,8 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_RELEASE: _EntryKind.ValueType  # 4
     ENTRY_KIND_OUTCOME_UNKNOWN: _EntryKind.ValueType  # 5
     ENTRY_KIND_SETTLE: _EntryKind.ValueType  # 6
+    ENTRY_KIND_CORRECT: _EntryKind.ValueType  # 7
+    """The difference between a resolution and the one that it replaced."""
     ENTRY_KIND_LIMIT: _EntryKind.ValueType  # 8
     """A limit, or a credit line, was changed."""
     ENTRY_KIND_ROLLOVER: _EntryKind.ValueType  # 9
@@ -48,6 +50,8 @@ ENTRY_KIND_RESERVE: EntryKind.ValueType  # 3
 ENTRY_KIND_RELEASE: EntryKind.ValueType  # 4
 ENTRY_KIND_OUTCOME_UNKNOWN: EntryKind.ValueType  # 5
 ENTRY_KIND_SETTLE: EntryKind.ValueType  # 6
+ENTRY_KIND_CORRECT: EntryKind.ValueType  # 7
+"""The difference between a resolution and the one that it replaced."""
 ENTRY_KIND_LIMIT: EntryKind.ValueType  # 8
 """A limit, or a credit line, was changed."""
 ENTRY_KIND_ROLLOVER: EntryKind.ValueType  # 9
@@ -117,6 +121,7 @@ class Entry(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     POSTINGS_FIELD_NUMBER: _builtins.int
+    CORRECTS_FIELD_NUMBER: _builtins.int
     entry_id: _builtins.str
     kind: Global___EntryKind.ValueType
     currency: _builtins.str
@@ -124,6 +129,8 @@ class Entry(_message.Message):
     """YYYY-MM-DD."""
     operation_id: _builtins.str
     actor: _builtins.str
+    corrects: _builtins.str
+    """Of a CORRECT entry: the entry of the latest earlier revision that posted one. Empty if none did."""
     @_builtins.property
     def record_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -145,10 +152,11 @@ class Entry(_message.Message):
         actor: _builtins.str = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         postings: _abc.Iterable[Global___Posting] | None = ...,
+        corrects: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effective_time", b"effective_time", "record_time", b"record_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounting_date", b"accounting_date", "actor", b"actor", "currency", b"currency", "effective_time", b"effective_time", "entry_id", b"entry_id", "kind", b"kind", "labels", b"labels", "operation_id", b"operation_id", "postings", b"postings", "record_time", b"record_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounting_date", b"accounting_date", "actor", b"actor", "corrects", b"corrects", "currency", b"currency", "effective_time", b"effective_time", "entry_id", b"entry_id", "kind", b"kind", "labels", b"labels", "operation_id", b"operation_id", "postings", b"postings", "record_time", b"record_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

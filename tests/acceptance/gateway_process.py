@@ -2,10 +2,11 @@
 
 import asyncio
 import sys
+from datetime import timedelta
 
 import aiohttp
 
-from ledger.client import connect
+from ledger.client import Ledger
 from ledger.demo import replies
 from ledger.demo.gateway import Call, Gateway, send
 
@@ -13,15 +14,12 @@ from ledger.demo.gateway import Call, Gateway, send
 async def main(address: str, token: str, operation: str, provider_url: str) -> None:
     """Reserves, dispatches and sends to the provider; without a provider it stops after the reserve."""
     call = Call(operation, provider_url, "openai.chat", replies.OPENAI_MODEL, "team", {}, patience=3600)
-    async with connect(address, token) as ledger, aiohttp.ClientSession() as session:
-        request = Gateway(ledger, session).reservation(call)
-        request.ttl.seconds = request.dispatch.lease.seconds = 1
-        if not provider_url:
-            request.begin_dispatch = False
-            request.ClearField("dispatch")
-        await ledger.holds.Reserve(request)
-        print("reserved", flush=True)
-        await (send(session, call) if provider_url else asyncio.sleep(3600))
+    second = timedelta(seconds=1)
+    async with Ledger.connect(address, token) as ledger, aiohttp.ClientSession() as session:
+        guard = Gateway(ledger, session).guard(call, dispatch=bool(provider_url), ttl=second, lease=second)
+        async with guard:
+            print("reserved", flush=True)
+            await (send(session, call) if provider_url else asyncio.sleep(3600))
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -158,7 +158,9 @@ class LiveLedger:
         with psycopg.connect(self.database_url) as connection:
             connection.execute(
                 "UPDATE hold SET version = version + 1, expire_at = least(expire_at, now()),"
-                " lease_expires_at = least(lease_expires_at, now()) WHERE tenant = %s AND operation_id = %s",
+                " lease_expires_at = CASE WHEN lease_expires_at IS NOT NULL THEN least(lease_expires_at, now()) END,"
+                " retry_until = CASE WHEN retry_until IS NOT NULL THEN least(retry_until, now()) END"
+                " WHERE tenant = %s AND operation_id = %s",
                 [tenant, operation_id],
             )
 

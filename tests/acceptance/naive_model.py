@@ -28,6 +28,9 @@ class ModelHold:
     kind: str = ""
     receipt: str = ""
     executed: bool = False
+    attempted: bool = False
+    # What it was resolved on before, as (kind, amount): an end that was corrected.
+    facts: list[tuple[str, Decimal]] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -55,6 +58,11 @@ class NaiveModel:
         prefer_alive: bool = data.draw(st.sampled_from([True, True, True, False]))
         name: str = data.draw(st.sampled_from(alive if alive and prefer_alive else names))
         return name
+
+    def superseded(self, name: str, kind: str, amount: Decimal) -> bool:
+        """Whether this was what the hold had been resolved on, before a correction."""
+        hold = self.holds[name]
+        return (kind, amount) != (hold.kind, hold.settled) and (kind, amount) in hold.facts
 
     def accepted_twice(self, name: str, receipt: str) -> bool:
         """Whether this receipt is a second one, which is an incident."""

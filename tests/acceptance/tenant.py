@@ -20,6 +20,7 @@ Answer = TypeVar("Answer")
 
 RESPONSE = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE
 RECORD = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RECORD
+STATEMENT = hold_pb2.EVIDENCE_SOURCE_STATEMENT
 ESTIMATE = hold_pb2.EVIDENCE_SOURCE_GATEWAY_ESTIMATE
 
 
@@ -177,6 +178,25 @@ class Tenant:
         stubs: Stubs = getattr(self, by)
         request = hold_pb2.ResolveRequest(idempotency_key=key or self.key(), operation_id=operation, **fields)
         return stubs.holds.Resolve(request)
+
+    def bill(self, operation: str, amount: str, *, digest: str = "", key: str = "", **fields: Any) -> Any:
+        """A correction by what a statement of a fixed quote's provider says; of what is in force, unless a digest is given."""
+        accept = fields.pop("accept", "")
+        usage = _usage(**{"provider": "psp", "charged": usd(amount), "source": STATEMENT} | fields)
+        return self.correct(operation, digest=digest, key=key, usage=usage, accept_overrun_reason=accept)
+
+    def correct(self, operation: str, *, digest: str = "", key: str = "", **fields: Any) -> Any:
+        given: dict[str, Any] = {
+            "idempotency_key": key or self.key(),
+            "operation_id": operation,
+            "digest_in_force": digest or self.hold(operation).resolution.digest,
+            "reason": "the bill of March",
+        }
+        return self.finance.holds.Correct(hold_pb2.CorrectRequest(**given | fields))
+
+    def revisions(self, operation: str) -> list[hold_pb2.Resolution]:
+        request = hold_pb2.ListResolutionsRequest(operation_id=operation)
+        return list(self.finance.holds.ListResolutions(request).resolutions)
 
     def hold(self, operation: str) -> hold_pb2.Hold:
         found: hold_pb2.Hold = self.finance.holds.GetHold(hold_pb2.GetHoldRequest(operation_id=operation)).hold

@@ -12,7 +12,7 @@ import aiohttp
 import psycopg
 import pytest
 
-from ledger.client import connect
+from ledger.client import Ledger
 from ledger.demo import replies
 from ledger.demo.books import RATES
 from ledger.demo.gateway import Call, Gateway, NeverSent, Unknown
@@ -37,7 +37,7 @@ async def calling(acme: Tenant) -> AsyncIterator[tuple[Gateway, FakeProvider]]:
     """A gateway and a provider, over sockets."""
     address, token = acme.live.servers[0].address, acme.live.token(acme.name, "gateway")
     async with (
-        connect(address, token) as ledger,
+        Ledger.connect(address, token) as ledger,
         FakeProvider(delay=2.0).serving() as provider,
         aiohttp.ClientSession() as session,
     ):

@@ -22,15 +22,16 @@ from hypothesis.stateful import (
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
+from tests.acceptance.corrections_model import Corrections
 from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
-from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold, NaiveModel
+from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold
 from tests.conftest import new_database
 
 AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
 LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 
 
-class Lives(NaiveModel, RuleBasedStateMachine):
+class Lives(Corrections, RuleBasedStateMachine):
     """One running ledger of its own."""
 
     fresh: Callable[[], AbstractContextManager[LiveLedger]]
@@ -206,21 +207,24 @@ class Lives(NaiveModel, RuleBasedStateMachine):
             ),
             accept_overrun_reason="agreed" if accept else "",
         )
-        if hold.state == "RELEASED" or (hold.state == "SETTLED" and (hold.kind, hold.settled) != ("USAGE", cost)):
+        if hold.state not in OPEN and self.superseded(name, "USAGE", cost):
+            self.superseded_answer(name, self.finance.holds.Resolve(request), receipt)
+        elif hold.state not in OPEN and (hold.kind, hold.settled) != ("USAGE", cost):
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, f"usage of {cost}"))
             self.accepted_twice(name, receipt)
-        elif hold.state == "SETTLED":
+        elif hold.state not in OPEN:
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
+            assert answer.superseded_by == ""
             assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.receipt = hold.receipt or receipt
         elif cost > hold.amount + hold.tolerance and not accept:
             with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
             assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
-            hold.receipt, hold.executed = hold.receipt or receipt, True
+            hold.receipt, hold.executed, hold.attempted = hold.receipt or receipt, True, True
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
         else:
@@ -229,6 +233,7 @@ class Lives(NaiveModel, RuleBasedStateMachine):
             assert Decimal(answer.hold.resolution.amount.amount) == cost
             assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
             hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
+            hold.executed, hold.attempted = True, True
 
     @precondition(lambda self: self.holds)
     @rule(data=st.data(), who=st.sampled_from(["finance", "sender", "replica"]))
@@ -241,7 +246,7 @@ class Lives(NaiveModel, RuleBasedStateMachine):
         )
         is_open = hold.state in OPEN
         believed = who == "finance" or (nonce != "" and nonce == hold.nonce and hold.state != "OUTCOME_UNKNOWN")
-        if hold.state in {"RESERVED", "RELEASED"}:
+        if hold.state in {"RESERVED", "RELEASED"} and not hold.attempted:
             self.no_cost_is_refused(name, proof, who, "HOLD_STATE")
         elif not believed or (is_open and (hold.executed or hold.receipt)):
             self.no_cost_is_refused(name, proof, who, "EVIDENCE_REJECTED")
@@ -264,13 +269,17 @@ class Lives(NaiveModel, RuleBasedStateMachine):
     def no_cost_is_believed(self, name: str, proof: hold_pb2.NoCostProof, who: str) -> None:
         """It settles an open hold, repeats one that ended by such a proof, and contradicts any other."""
         hold = self.holds[name]
+        if hold.state not in OPEN and self.superseded(name, "NO_COST", Decimal(0)):
+            self.superseded_answer(name, self.file(name, proof, who), "")
+            return
         if hold.state not in OPEN and hold.kind != "NO_COST":
             self.no_cost_is_refused(name, proof, who, "RESOLUTION_CONFLICT")
             self.incidents.add((name, "no cost"))
             return
         answer = self.file(name, proof, who)
         assert answer.replayed == (hold.state not in OPEN)
-        hold.state, hold.kind = "SETTLED", "NO_COST"
+        if hold.state in OPEN:
+            hold.state, hold.kind, hold.attempted = "SETTLED", "NO_COST", True
 
     def no_cost_is_refused(self, name: str, proof: hold_pb2.NoCostProof, who: str, reason: str) -> None:
         with refused(reason):

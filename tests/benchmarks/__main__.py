@@ -12,7 +12,7 @@ from ledger.store.postgres import LocalPostgres
 from tests.benchmarks import breakdown, report, setting
 from tests.benchmarks.figures import Notes, document
 from tests.benchmarks.postgres import Databases, fsync_ms
-from tests.benchmarks.trials import FULL, QUICK, Plan, Trials
+from tests.benchmarks.trials import FULL, PARTS, QUICK, Plan, Trials
 
 # About as many commands as 32 callers bring into one transaction.
 SMALL_BATCH = 10
@@ -28,8 +28,8 @@ class Run:
     parts: dict[int, dict[str, float]]
 
 
-def run(plan: Plan) -> Run:
-    """A PostgreSQL of its own, the trials, and the breakdown."""
+def run(plan: Plan, chosen: Sequence[str] = PARTS) -> Run:
+    """A PostgreSQL of its own, the trials, and the breakdown (a part of "servers")."""
     with tempfile.TemporaryDirectory(prefix="ledger-bench-") as made:
         folder = Path(made)
         # PostgreSQL does not run as root, and its user must be able to enter.
@@ -39,9 +39,10 @@ def run(plan: Plan) -> Run:
             machine = report.machine(databases.version(), fsync_ms(folder))
             tokens_file = folder / "tokens.jsonl"
             token = setting.make(databases, tokens_file, plan.spread)
-            notes = Trials(plan, databases, tokens_file, token).run()
+            notes = Trials(plan, databases, tokens_file, token).run(chosen)
             parts = {}
-            for size, batches in ((plan.size, BIG_BATCHES), (SMALL_BATCH, SMALL_BATCHES)):
+            steps = ((plan.size, BIG_BATCHES), (SMALL_BATCH, SMALL_BATCHES)) if "servers" in chosen else ()
+            for size, batches in steps:
                 with databases.copy(setting.TEMPLATE) as url:
                     parts[size] = breakdown.measure(url, setting.GATEWAY, size, batches, batches // 4)
             return Run(machine, notes, parts)
@@ -49,19 +50,21 @@ def run(plan: Plan) -> Run:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures the ledger on this machine.")
-    parser.add_argument("--quick", action="store_true", help="less than a minute in all; wider ranges")
+    parser.add_argument("--quick", action="store_true", help="a minute in all; wider ranges")
     parser.add_argument("--json", action="store_true", help="the figures as one object on the last line")
+    parser.add_argument("--only", choices=PARTS, help="one part of it: the servers, or the client SDK")
     given = parser.parse_args(argv)
     plan = QUICK if given.quick else FULL
-    done = run(plan)
+    done = run(plan, [given.only] if given.only else PARTS)
     found = document(done.notes)
     print(done.machine)
     print()
     print(report.method(plan))
     print()
     print(report.figures(done.notes))
-    print()
-    print(report.breakdown(done.parts, found["noop_unary_rps"]))
+    if done.parts:
+        print()
+        print(report.breakdown(done.parts, found["noop_unary_rps"]))
     if given.json:
         print(json.dumps(found | {"machine": done.machine, "lifecycle_us": done.parts}))
     if found["ledger_mismatches"]:

@@ -12,6 +12,8 @@ RATIOS = {
     "batch_over_raw": ("batch_lifecycles_per_s", "raw_sql_lifecycles_per_s"),
     "batch_two_servers_over_raw": ("batch_two_servers_lifecycles_per_s", "raw_sql_lifecycles_per_s"),
     "hot_over_spread": ("hot_rps", "spread_rps"),
+    "coalesced_over_alone": ("coalesced_lifecycles_per_s", "alone_lifecycles_per_s"),
+    "guarded_over_raw": ("guarded_lifecycle_ms", "raw_lifecycle_ms"),
 }
 
 
@@ -37,9 +39,11 @@ class Notes:
         self._values[name].append(value)
 
     def figures(self) -> dict[str, Figure]:
-        """Every figure, the ratios among them: a ratio is taken within each trial."""
+        """Every figure that was measured, the ratios among them: a ratio is taken within each trial."""
         figures = {name: Figure.of(values) for name, values in self._values.items()}
         for name, (above, below) in RATIOS.items():
+            if above not in self._values:
+                continue
             pairs = zip(self._values[above], self._values[below], strict=True)
             figures[name] = Figure.of([a / b for a, b in pairs])
         return figures

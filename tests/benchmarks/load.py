@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias, cast
 
@@ -18,6 +19,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from ledger.client import Batching, Ledger
 from ledger.v1 import hold_pb2, hold_pb2_grpc
 from tests.benchmarks import workload
 
@@ -26,10 +28,11 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One load. kind: "noop", "unary" (the three calls of a lifecycle) or "batch".
+    """One load. kind: "noop", "unary" (the three calls of a lifecycle), "guarded" (a lifecycle by the SDK's guard, its commands
+    coalesced), "alone" (the same, each command in an RPC of its own) or "batch".
 
-    `callers` are spread over the `targets`, and the operations of unary, or the batches, over `budgets` budgets. For noop
-    and unary the callers call for `warmup` and then for `seconds`. For batch they send `count` batches of `size` lifecycles
+    `callers` are spread over the `targets`, and the operations, or the batches, over `budgets` budgets. For all but batch
+    the callers call for `warmup` and then for `seconds`. For batch they send `count` batches of `size` lifecycles
     in all, after `warmup_count` others.
     """
 
@@ -48,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was done while the clock ran: RPCs (noop, unary) or lifecycles (batch), seconds, and the RPCs' own times in ms."""
+    """What was done while the clock ran: RPCs (noop, unary) or lifecycles, the seconds, and the times of each (or a batch)."""
 
     done: int
     seconds: float
@@ -104,14 +107,53 @@ async def lifecycles(
             raise RuntimeError(f"operation {name} did not go its way: {resolved}")
 
 
-async def window(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
-    tally, numbers = Tally(), itertools.count()
-    one: Callable[[grpc.aio.Channel], Awaitable[None]]
+async def guarded(tally: Tally, ledger: Ledger, numbers: "itertools.count[int]", job: Job) -> None:
+    """The same three steps under a guard; the provider answers at once."""
+    while tally.running:
+        number = next(numbers)
+        name = workload.operation_id(job.prefix, number)
+        started = time.perf_counter()
+        async with ledger.guard(
+            name,
+            budgets=[workload.budget_id(number % job.budgets)],
+            quote=workload.quote(number),
+            labels=workload.LABELS,
+            provider=workload.PROVIDER,
+            executor=workload.EXECUTOR,
+            adapter=workload.ADAPTER,
+            adapter_revision=workload.ADAPTER_REVISION,
+        ) as operation:
+            await operation.begin_dispatch()
+            resolved = await operation.settle(
+                buckets=workload.usage(number), model=workload.MODEL, receipt=f"resp-{name}"
+            )
+        tally.note(started)
+        if resolved.hold.state != hold_pb2.HOLD_STATE_SETTLED:
+            raise RuntimeError(f"operation {name} did not go its way: {resolved}")
+
+
+async def sdk(job: Job) -> Load:
+    """Clients of the SDK, one for each target, each with the settings that it has by itself; "alone" takes its coalescing away."""
+    batching = Batching(most_commands=1, on_the_wire=job.callers) if job.kind == "alone" else Batching()
+    numbers = itertools.count()
+    async with AsyncExitStack() as stack:
+        ledgers = [
+            await stack.enter_async_context(Ledger.connect(at, job.token, batching=batching)) for at in job.targets
+        ]
+        return await window(job, lambda tally, i: guarded(tally, ledgers[i % len(ledgers)], numbers, job))
+
+
+async def stubs(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
+    numbers = itertools.count()
     if job.kind == "noop":
-        one = lambda channel: noop(tally, channel, metadata)  # noqa: E731 - two loads, one loop
-    else:
-        one = lambda channel: lifecycles(tally, channel, metadata, numbers, job)  # noqa: E731
-    callers = [asyncio.ensure_future(one(channels[i % len(channels)])) for i in range(job.callers)]
+        return await window(job, lambda tally, i: noop(tally, channels[i % len(channels)], metadata))
+    return await window(job, lambda tally, i: lifecycles(tally, channels[i % len(channels)], metadata, numbers, job))
+
+
+async def window(job: Job, caller: Callable[[Tally, int], Awaitable[None]]) -> Load:
+    """What the callers do while the clock runs."""
+    tally = Tally()
+    callers = [asyncio.ensure_future(caller(tally, i)) for i in range(job.callers)]
     clock = asyncio.ensure_future(_run_clock(tally, job))
     # A caller that fails ends the load at once; otherwise each finishes the lifecycle that it is in.
     await asyncio.gather(clock, *callers)
@@ -182,8 +224,10 @@ async def run(jobs: Sequence[Job]) -> list[Load]:
         for job in jobs:
             metadata = (("authorization", f"Bearer {job.token}"),)
             mine = [channels[target] for target in job.targets]
-            load = batches if job.kind == "batch" else window
-            loads.append(await load(job, mine, metadata))
+            if job.kind in ("guarded", "alone"):
+                loads.append(await sdk(job))
+            else:
+                loads.append(await (batches if job.kind == "batch" else stubs)(job, mine, metadata))
         return loads
     finally:
         for channel in channels.values():

@@ -21,6 +21,12 @@ UNITS = {
     "hot_rps": "RPCs/s: one budget, two servers",
     "spread_rps": "RPCs/s: many budgets, two servers",
     "hot_over_spread": "",
+    "coalesced_lifecycles_per_s": "lifecycles/s: guarded calls of the SDK, coalesced",
+    "alone_lifecycles_per_s": "lifecycles/s: the same, each command in its own RPC",
+    "coalesced_over_alone": "",
+    "guarded_lifecycle_ms": "ms: a guarded lifecycle",
+    "raw_lifecycle_ms": "ms: the three calls by the bare stubs",
+    "guarded_over_raw": "",
 }
 
 
@@ -49,6 +55,10 @@ Method
   statements on one connection, without any rule; {plan.size} lifecycles in three transactions of one round trip each; values
   are made before the clock starts, when no server runs. Both sides must have written equally many rows into each table.
   Hot and spread: the unary load over two server processes, on one budget or on {plan.spread:,} in turn.
+  Client: guarded lifecycles of the SDK in one process on one server and one budget, a provider that answers at once.
+  {plan.crowd} callers, with the client's own coalescing, and with batches of one command and as many on the wire as there are
+  callers. {plan.callers} callers, beside as many that make the three calls by the bare stubs; the wall time of a lifecycle is
+  the number of callers over the rate. Who goes first takes turns.
   Memory is the peak of the server process (VmHWM). Mismatches are violations of any law, recomputed from the rows of every
   database that a server wrote to. Figures are medians of the trials with their range; a ratio is taken within each trial."""
 
@@ -57,6 +67,8 @@ def figures(notes: Notes) -> str:
     found = notes.figures()
     lines = [f"{'Figures':38}{'median':>8}   range"]
     for name, unit in UNITS.items():
+        if name not in found:
+            continue
         figure = found[name]
         digits = 2 if name in RATIOS else 1 if figure.median < 100 else 0
         low, high = f"{figure.low:,.{digits}f}", f"{figure.high:,.{digits}f}"

@@ -15,7 +15,7 @@ from tests.benchmarks.postgres import Databases
 from tests.benchmarks.servers import call, servers
 from tests.benchmarks.trials import Plan
 
-TINY = Plan(trials=1, callers=4, warmup=0.0, seconds=0.3, size=10, count=4, warmup_count=1, spread=5)
+TINY = Plan(trials=1, callers=4, crowd=8, warmup=0.0, seconds=0.3, size=10, count=4, warmup_count=1, spread=5)
 # What an operation is known by, and when it was: the only things in which rows of the two sides differ.
 OWN = {
     "tenant", "key", "entry_id", "evidence_id", "fingerprint", "nonce_hash", "digest", "fact", "resolution_digest", "created_at",
@@ -28,11 +28,27 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
     done = run(TINY)
     found = document(done.notes)
     assert found["ledger_mismatches"] == 0
-    assert {"unary_over_noop", "batch_over_raw", "hot_over_spread"} <= found.keys()
+    assert {
+        "unary_over_noop",
+        "batch_over_raw",
+        "hot_over_spread",
+        "coalesced_over_alone",
+        "guarded_over_raw",
+    } <= found.keys()
     assert all(low <= high for low, high in found["ranges"].values())
     assert all(name in report.figures(done.notes) for name in report.UNITS)
     assert "PostgreSQL" in report.breakdown(done.parts, found["noop_unary_rps"])
     assert "1 trials" in report.method(TINY)
+
+
+def test_a_part_is_measured_on_its_own() -> None:
+    done = run(TINY, ["client"])
+    found = document(done.notes)
+    assert found["ledger_mismatches"] == 0
+    assert "coalesced_over_alone" in found
+    assert "unary_rps" not in found
+    assert "guarded_over_raw" in report.figures(done.notes)
+    assert not done.parts
 
 
 def test_the_sql_writes_the_rows_of_the_service(server_url: str, tmp_path: Path) -> None:

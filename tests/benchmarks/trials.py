@@ -1,9 +1,9 @@
 """The plan of a run and its trials: which loads, on what, for how long."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ledger.audit.check import check
@@ -22,6 +22,7 @@ class Plan:
 
     trials: int = 3
     callers: int = 32
+    crowd: int = 256
     warmup: float = 2.0
     seconds: float = 6.0
     size: int = 500
@@ -30,6 +31,8 @@ class Plan:
     spread: int = 1_000
 
 
+# What can be measured on its own.
+PARTS = ("servers", "client")
 FULL = Plan()
 QUICK = Plan(warmup=0.3, seconds=1.0, count=6, warmup_count=1)
 
@@ -44,11 +47,14 @@ class Trials:
         self._token = token
         self.notes = Notes()
 
-    def run(self) -> Notes:
+    def run(self, parts: Sequence[str] = PARTS) -> Notes:
         for number in range(self._plan.trials):
             print(f"trial {number + 1} of {self._plan.trials} …", file=sys.stderr, flush=True)
-            self._one_server()
-            self._two_servers(number)
+            if "servers" in parts:
+                self._one_server()
+                self._two_servers(number)
+            if "client" in parts:
+                self._client(number)
         return self.notes
 
     def _one_server(self) -> None:
@@ -87,6 +93,25 @@ class Trials:
         for name, load in zip(names, loads, strict=True):
             self.notes.note(name, load.rate)
         self.notes.note("batch_two_servers_lifecycles_per_s", batch.rate)
+
+    def _client(self, number: int) -> None:
+        plan = self._plan
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                loads = {
+                    "raw": self._job("unary", "raw", running),
+                    "guarded": self._job("guarded", "guarded", running),
+                    "coalesced": replace(self._job("guarded", "coalesced", running), callers=plan.crowd),
+                    "alone": replace(self._job("alone", "alone", running), callers=plan.crowd),
+                }
+                names = list(loads)[:: 1 if number % 2 == 0 else -1]
+                rates = dict(zip(names, (load.rate for load in call([loads[name] for name in names])), strict=True))
+            self._check(url)
+        self.notes.note("coalesced_lifecycles_per_s", rates["coalesced"])
+        self.notes.note("alone_lifecycles_per_s", rates["alone"])
+        self.notes.note("guarded_lifecycle_ms", plan.callers / rates["guarded"] * 1000)
+        # Its rate is in calls, of which a lifecycle has three.
+        self.notes.note("raw_lifecycle_ms", plan.callers / (rates["raw"] / 3) * 1000)
 
     @contextmanager
     def _serving(self, url: str, count: int) -> Iterator[list[Server]]:

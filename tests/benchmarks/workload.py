@@ -54,14 +54,17 @@ def usage(number: int) -> dict[str, int]:
     }
 
 
+def quote(number: int) -> hold_pb2.QuoteSpec:
+    metered = hold_pb2.MeteredQuote(card_id=CARD, card_version=1, model=MODEL, ceilings=ceilings(number))
+    return hold_pb2.QuoteSpec(metered=metered)
+
+
 def reserve(number: int, operation_id: str, budget: int) -> hold_pb2.ReserveRequest:
     return hold_pb2.ReserveRequest(
         idempotency_key=operation_id,
         operation_id=operation_id,
         budget_ids=[budget_id(budget)],
-        quote=hold_pb2.QuoteSpec(
-            metered=hold_pb2.MeteredQuote(card_id=CARD, card_version=1, model=MODEL, ceilings=ceilings(number))
-        ),
+        quote=quote(number),
         labels=LABELS,
     )
 

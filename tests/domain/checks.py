@@ -88,8 +88,10 @@ def quote(world: World, line: str, words: list[str], options: dict[str, str]) ->
 
 
 def resolution(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`resolution op1 USAGE amount=5 cost_over_hold=1`"""
-    (row,) = (r for r in world.resolutions if (r.tenant, r.operation_id) == ("t1", words[0]))
+    """`resolution op1 USAGE amount=5 cost_over_hold=1`; with `revision=2` that revision, else the only one"""
+    wanted = options.get("revision")
+    chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == ("t1", words[0])]
+    (row,) = (r for r in chain if wanted in (None, str(r.revision)))
     assert row.kind == words[1], line
     _same(line, row, options)
 
@@ -98,6 +100,15 @@ def evidence(world: World, line: str, words: list[str], options: dict[str, str])
     """`evidence op1 REJECTED AUTHORITATIVE`: every observation that was kept, in order"""
     kept = [e.classification for e in world.evidence if e.operation_id == words[0]]
     assert kept == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {kept}"
+
+
+def observations(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`observations op1 NOT_SENT UNKNOWN`: all that was said of an operation, in order, and facts of the last"""
+    found = [o for o in world.observations if o.operation_id == words[0]]
+    assert [o.value for o in found] == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
+    if found:
+        detail = {**found[-1]._asdict(), **found[-1].detail}
+        assert options == {name: _say(detail.get(name)) for name in options}, f"{line}\n  found {detail}"
 
 
 def incidents(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
@@ -132,6 +143,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "quote": quote,
     "resolution": resolution,
     "evidence": evidence,
+    "observations": observations,
     "incidents": incidents,
     "expense": expense,
     "entries": entries,

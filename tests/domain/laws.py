@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
-from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold
+from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold, Resolution
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def check(world: "World") -> None:
         used = sum(getattr(book, account.lower()) for account in BUDGET_ACCOUNTS)
         assert book.authority + book.deficit == used, "the accounting equation"
         assert min(book.held, book.unknown, book.spent, book.deficit) >= 0
+        assert book.budget_id is None or book.expense == 0
         assert book.floor is None or book.available >= book.floor
         assert book.deficit == 0 or (book.floor is not None and book.available == book.floor)
         assert book.held == open_sums[(tenant, book_id, Account.HELD)]
@@ -57,6 +58,10 @@ def check(world: "World") -> None:
         if book.budget_id is None:
             expenses[(tenant, book.provider or "", book.model or "", book.currency)] -= book.expense
     assert not any(expenses.values()), "EXPENSE is what the holds settled at"
+    for hold in world.holds.values():
+        _check_postings(world, hold)
+    bound = [(o.tenant, o.provider, o.provider_receipt) for o in world.observations if o.provider_receipt]
+    assert len(set(bound)) == len(bound), "a receipt is bound once"
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
@@ -112,25 +117,80 @@ def _check_periods(world: "World") -> None:
 
 def _check_hold(world: "World", hold: Hold) -> None:
     chain = [r for r in world.resolutions if (r.tenant, r.operation_id) == (hold.tenant, hold.operation_id)]
-    assert (hold.state is HoldState.RELEASED) <= (hold.attempt == 0), "never released after a dispatch"
+    assert (hold.state is HoldState.RELEASED and hold.attempt > 0) <= (hold.inferred and hold.revision > 1)
     assert (hold.state is HoldState.RESERVED) <= (hold.attempt == 0)
+    assert hold.attempt <= hold.generation
+    if hold.state is HoldState.DISPATCHING:
+        assert (hold.lease_expires_at is None) == (hold.failure is not None), (
+            "without a lease only after a recorded failure"
+        )
+    said = [o for o in world.observations if (o.tenant, o.operation_id) == (hold.tenant, hold.operation_id)]
+    failed = {o.attempt for o in said if o.source == "RecordFailedBeforeDispatch"}
+    assert failed >= set(range(1, hold.attempt)), "of all attempts but the last it is recorded that they were not sent"
+    assert (hold.failure is not None) == (hold.attempt in failed)
+    if hold.state is HoldState.OUTCOME_UNKNOWN:
+        assert any(o.value == "UNKNOWN" for o in said), "somebody said why"
     if hold.state not in TERMINAL:
         assert not chain
         assert (hold.revision, hold.resolution_digest, hold.settled) == (0, None, None)
         return
-    (resolution,) = chain
-    assert (resolution.revision, hold.revision) == (1, 1)
-    assert resolution.amount == hold.settled
+    assert [r.revision for r in chain] == list(range(1, hold.revision + 1)), "a chain without a gap"
+    assert [r.supersedes for r in chain] == [None, *(r.digest for r in chain[:-1])], "each names the one before"
+    in_force = chain[-1]
+    assert (in_force.kind, in_force.digest, in_force.amount) == (
+        hold.resolution_kind,
+        hold.resolution_digest,
+        hold.settled,
+    )
+    assert (hold.state is HoldState.RELEASED) == (chain[0].kind is ResolutionKind.NEVER_DISPATCHED)
+    for before, resolution in zip([None, *chain], chain, strict=False):
+        _check_resolution(world, hold, resolution, before)
+    assert any(r.kind is ResolutionKind.USAGE for r in chain) <= hold.execution_seen
+    (source,) = [e.source for e in world.evidence if e.evidence_id == in_force.evidence_id] or [""]
+    assert hold.execution_seen <= (source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}), "what was executed was sent"
+
+
+def _check_resolution(world: "World", hold: Hold, resolution: Resolution, before: Resolution | None) -> None:
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
     body = (accepted[0].body if accepted else None) or {}
-    tier = "" if hold.state is HoldState.RELEASED else priced_tier(hold.quote, body.get("tier", ""))
-    again = resolution_digest(hold, resolution.kind, hold.attempt, resolution.amount, tier, resolution.lines)
-    assert again == resolution.digest == hold.resolution_digest
-    if hold.state is HoldState.SETTLED:
+    attempt = accepted[0].attempt if accepted else 0
+    tier = priced_tier(hold.quote, body.get("tier", "")) if accepted else ""
+    again = resolution_digest(hold, resolution.kind, attempt, resolution.amount, tier, resolution.lines)
+    assert again == resolution.digest
+    if resolution.kind is ResolutionKind.NEVER_DISPATCHED:
+        assert resolution.revision == 1
+        assert resolution.amount == 0
+        assert not accepted
+    else:
         card = world.cards.get((hold.tenant, hold.quote.card_id, hold.quote.card_version))
-        assert [e.classification for e in accepted] == ["AUTHORITATIVE"]
-        assert reprice(hold.quote, card, body, hold.dispatched_at) == hold.settled
-        sent = accepted[0].source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}
-        assert hold.execution_seen <= sent, "what was executed was sent"
-        assert (resolution.kind is ResolutionKind.USAGE) <= hold.execution_seen
+        assert [(e.classification, e.digest) for e in accepted] == [("AUTHORITATIVE", resolution.digest)]
+        assert reprice(hold.quote, card, body, hold.dispatched_at) == resolution.amount
+    if before is not None:
+        assert resolution.digest != before.digest, "the same fact is no correction"
+        assert (resolution.entry_id is None) == (resolution.amount == before.amount)
+
+
+def _check_postings(world: "World", hold: Hold) -> None:
+    """SPENT of each level, and EXPENSE, are what the hold is settled at; each CORRECT is linked to the entry before it."""
+    mine = {e.entry_id: e for e in world.entries.values() if (e.tenant, e.operation_id) == hold[:2]}
+    spent: dict[str, Decimal] = defaultdict(Decimal)
+    for posting in world.postings:
+        if posting.entry_id in mine and posting.account in {Account.SPENT, Account.EXPENSE}:
+            spent[posting.book_id if posting.account is Account.SPENT else ""] += posting.amount
+    settled = hold.settled or Decimal(0)
+    assert spent.pop("", Decimal(0)) == settled
+    assert set(spent) <= set(hold.books)
+    assert all(-spent[book_id] == settled for book_id in hold.books)
+    entry_ids = [
+        r.entry_id for r in world.resolutions if (r.tenant, r.operation_id) == hold[:2] and r.entry_id is not None
+    ]
+    first = [EntryKind.SETTLE, EntryKind.RELEASE]
+    assert entry_ids == [e.entry_id for e in mine.values() if e.kind in {*first, EntryKind.CORRECT}]
+    before = None
+    for entry_id in entry_ids:
+        if mine[entry_id].kind is EntryKind.CORRECT:
+            assert mine[entry_id].corrects == before
+        else:
+            assert (before, mine[entry_id].corrects) == (None, None)
+        before = entry_id

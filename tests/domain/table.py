@@ -9,11 +9,13 @@
     reserve op2 org card=gpt in=2000 out=500 -> ok
     | release op2 -> HOLD_STATE                 (`|` puts a line into the batch of the line above)
     fin: charge op1 5 receipt=r1 -> ok          (who asks; `gw` if nobody is named)
+    fin: correct op1 charge 6 -> ok             (what is in force; `of=1` names revision 1)
     balance org available=5 held=0 spent=5
 
 An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
-(found by operation), `send` (may send), `incident`. `name=value` after them are the refusal's facts; `says="…"` is a part of its
-message. What is said after `#` is for the reader.
+(found by operation), `send` (may send), `continue` (a heartbeat's sender may), `incident`, `superseded` (by what is in force now);
+why the permission to send was denied and what a cancel stopped, by their names. `any` expects nothing. `name=value` after them
+are the refusal's facts; `says="…"` is a part of its message. What is said after `#` is for the reader.
 """
 
 import re
@@ -21,8 +23,16 @@ import shlex
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.batch import Outcome
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
@@ -30,6 +40,7 @@ from ledger.domain.claims import Claim
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     CreateBudget,
     Dispatch,
     GrantBudget,
@@ -43,7 +54,7 @@ from ledger.domain.commands import (
     Usage,
     VerifyWrite,
 )
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
@@ -78,10 +89,11 @@ def run(table: str, world: World | None = None) -> World:
         if words[0].endswith(":"):
             tenant, _, actor = words.pop(0)[:-1].rpartition("/")
             caller = Caller(tenant or "t1", actor, ROLES[actor.rstrip("0123456789")])
-        if words[0] in COMMANDS:
+        if words[0] in COMMANDS or words[0] == "correct":
             assert arrow, f"no expectation: {line}"
             key = options.pop("key", f"line {number}")
-            batch.append((line, COMMANDS[words[0]](caller, key, words[1:], options), expected))
+            make = COMMANDS.get(words[0], partial(_correct, world))
+            batch.append((line, make(caller, key, words[1:], options), expected))
             assert not options, f"not understood: {options} in {line}"
         elif words[0] == "after":
             world.now += _span(words[1])
@@ -99,6 +111,8 @@ def _split(text: str) -> tuple[list[str], Options]:
 
 def _expect(line: str, expected: str, outcome: Outcome) -> None:
     words, facts = _split(expected)
+    if words == ["any"]:
+        return
     refusal = outcome.refusal
     said = {refusal.reason.value} if refusal is not None else {"ok" if outcome.applied else "unchanged"}
     flags = {
@@ -106,8 +120,11 @@ def _expect(line: str, expected: str, outcome: Outcome) -> None:
         "matched": outcome.matched_by_operation,
         "send": outcome.may_send,
         "incident": outcome.incident_id is not None,
+        "continue": outcome.may_continue,
+        "superseded": outcome.superseded_by is not None,
     }
     said |= {name for name, is_set in flags.items() if is_set}
+    said |= {named.value for named in (outcome.denial, outcome.stopped) if named is not None}
     message = "" if refusal is None else refusal.message
     assert said == set(words), f"{line}\n  came out as {sorted(said)} {message}"
     part = facts.pop("says", "")
@@ -171,10 +188,9 @@ def dispatch(caller: Caller, key: str, words: list[str], options: Options) -> Co
     return BeginDispatch(caller, key, words[0], permission)
 
 
-def usage(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+def _usage(words: list[str], options: Options) -> Usage:
     """`usage OP in=… out=…` for tokens, `charge OP 5` for the amount of a FIXED quote."""
-    operation, *charged = words
-    evidence = Usage(
+    return Usage(
         source=options.pop("source", "PROVIDER_RESPONSE"),
         provider=options.pop("provider", "acme"),
         model=options.pop("model", ""),
@@ -189,16 +205,16 @@ def usage(caller: Caller, key: str, words: list[str], options: Options) -> Comma
         read_tier=options.pop("read_tier", ""),
         response_id=options.pop("response", ""),
         observed_at=_instant(options.pop("observed", "")),
-        charged=parse_amount(charged[0]) if charged else None,
-        charged_currency=options.pop("currency", "USD") if charged else "",
+        charged=parse_amount(words[0]) if words else None,
+        charged_currency=options.pop("currency", "USD") if words else "",
         buckets=_quantities(options),
     )
-    return Resolve(caller, key, operation, evidence, int(options.pop("attempt", 0)), options.pop("accept", ""))
 
 
-def proof(caller: Caller, key: str, words: list[str], options: Options) -> Command:
-    evidence = NoCostProof(
-        words[1],
+def _proof(words: list[str], options: Options) -> NoCostProof:
+    """`proof OP NEVER_SENT cause=DNS_FAILURE`"""
+    return NoCostProof(
+        words[0],
         "sdk",
         "7",
         cause=options.pop("cause", ""),
@@ -206,7 +222,57 @@ def proof(caller: Caller, key: str, words: list[str], options: Options) -> Comma
         provider_request_id=options.pop("request", ""),
         nonce=options.pop("nonce", ""),
     )
-    return Resolve(caller, key, words[0], evidence, int(options.pop("attempt", 0)))
+
+
+EVIDENCE: Mapping[str, Callable[[list[str], Options], Usage | NoCostProof]] = {
+    "usage": _usage,
+    "charge": _usage,
+    "proof": _proof,
+}
+
+
+def _resolve(what: str) -> Callable[[Caller, str, list[str], Options], Command]:
+    def resolve(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+        attempt, accept = int(options.pop("attempt", 0)), options.pop("accept", "")
+        return Resolve(caller, key, words[0], EVIDENCE[what](words[1:], options), attempt, accept)
+
+    return resolve
+
+
+def _correct(world: World, caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`correct OP charge 5`, `correct OP proof NEVER_SENT …`: of what is in force, or of revision `of=1`, or of none (`of=0`)."""
+    operation, what, *rest = words
+    digests = [
+        b"-" * 32,
+        *(r.digest for r in world.resolutions if (r.tenant, r.operation_id) == (caller.tenant, operation)),
+    ]
+    of = digests[int(options.pop("of", -1))]
+    reason, attempt, accept = options.pop("reason", "a bill"), int(options.pop("attempt", 0)), options.pop("accept", "")
+    return Correct(caller, key, operation, of, EVIDENCE[what](rest, options), reason, attempt, accept)
+
+
+def heartbeat(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`heartbeat op1 nonce=n1 lease=15m`"""
+    return Heartbeat(caller, key, words[0], options.pop("nonce"), _span(options.pop("lease", "15m")))
+
+
+def failed(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`failed op1 nonce=n1`: nothing was sent"""
+    attempt = int(options.pop("attempt", 0))
+    cause = options.pop("cause", "DNS_FAILURE")
+    return RecordFailedBeforeDispatch(caller, key, words[0], options.pop("nonce"), cause, "sdk", "7", attempt)
+
+
+def receipt(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`receipt op1 r1`"""
+    operation, provider_receipt = words
+    attempt = int(options.pop("attempt", 0))
+    return RecordReceipt(caller, key, operation, options.pop("provider", "acme"), provider_receipt, attempt, "sdk", "7")
+
+
+def delivery(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`delivery op1 PARTIAL`"""
+    return RecordDelivery(caller, key, words[0], Delivery(words[1]), int(options.pop("attempt", 0)), "sdk", "7")
 
 
 def claim(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -325,9 +391,14 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "unknown": _simple(MarkOutcomeUnknown, "timeout"),
     "release": _simple(Release),
     "lapse": _simple(Lapse),
-    "usage": usage,
-    "charge": usage,
-    "proof": proof,
+    "heartbeat": heartbeat,
+    "failed": failed,
+    "cancel": _simple(Cancel, "the user left"),
+    "receipt": receipt,
+    "delivery": delivery,
+    "usage": _resolve("usage"),
+    "charge": _resolve("charge"),
+    "proof": _resolve("proof"),
     "claim": claim,
     "budget": budget,
     "update": update,

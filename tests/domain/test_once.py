@@ -140,7 +140,7 @@ def test_of_two_workers_that_begin_the_same_dispatch_with_the_same_key_one_may_s
         + """
     reserve op1 org 1 -> ok
     dispatch op1 nonce=first key=k1 -> ok send
-    dispatch op1 nonce=second key=k1 -> unchanged replayed
+    dispatch op1 nonce=second key=k1 -> unchanged replayed ANOTHER_ATTEMPT_RUNS
     dispatch op1 nonce=first key=k1 -> unchanged replayed send    # the answer was lost; the asker is the same
     hold op1 DISPATCHING attempt=1 generation=1
     """
@@ -153,17 +153,17 @@ def test_the_permission_to_send_ends_with_the_lease_and_with_the_attempt() -> No
         + """
     reserve op1 org 1 nonce=n1 lease=10m key=k1 -> ok send
     reserve op1 org 1 nonce=n1 lease=10m key=k2 -> unchanged matched send
-    reserve op1 org 1 nonce=n2 lease=10m key=k1 -> unchanged replayed
-    reserve op1 org 1 nonce=n2 lease=10m key=k2 -> unchanged replayed
+    reserve op1 org 1 nonce=n2 lease=10m key=k1 -> unchanged replayed ANOTHER_ATTEMPT_RUNS
+    reserve op1 org 1 nonce=n2 lease=10m key=k2 -> unchanged replayed ANOTHER_ATTEMPT_RUNS
     dispatch op1 nonce=n1 -> unchanged send
-    dispatch op1 nonce=n2 -> unchanged
+    dispatch op1 nonce=n2 -> unchanged ANOTHER_ATTEMPT_RUNS
     after 599s
     dispatch op1 nonce=n1 -> unchanged send
     after 1s
-    dispatch op1 nonce=n1 -> unchanged
-    reserve op1 org 1 nonce=n1 lease=10m key=k1 -> unchanged replayed
+    dispatch op1 nonce=n1 -> unchanged LEASE_RAN_OUT
+    reserve op1 org 1 nonce=n1 lease=10m key=k1 -> unchanged replayed LEASE_RAN_OUT
     sys: lapse op1 -> ok
-    dispatch op1 nonce=n1 -> unchanged
+    dispatch op1 nonce=n1 -> unchanged OUTCOME_UNKNOWN
     """
     )
 
@@ -175,7 +175,7 @@ def test_marking_the_outcome_unknown_takes_the_permission_back() -> None:
     reserve op1 org 1 -> ok
     dispatch op1 nonce=n1 key=k1 -> ok send
     gw2: unknown op1 -> ok
-    dispatch op1 nonce=n1 key=k1 -> unchanged replayed
+    dispatch op1 nonce=n1 key=k1 -> unchanged replayed OUTCOME_UNKNOWN
     """
     )
 

@@ -147,7 +147,7 @@ def test_usage_before_the_dispatch_was_recorded_infers_the_attempt_and_the_late_
     reserve op1 org 6 -> ok
     charge op1 5 receipt=r1 -> ok
     hold op1 SETTLED settled=5 attempt=1 generation=1 inferred=yes dispatcher=none provider_receipt=r1
-    dispatch op1 nonce=n1 -> unchanged
+    dispatch op1 nonce=n1 -> unchanged RESOLVED
     hold op1 SETTLED version=2
     """)
 
@@ -159,7 +159,7 @@ def test_evidence_that_cannot_settle_still_keeps_a_hold_from_release_and_expiry(
     charge op1 5 source=GATEWAY_ESTIMATE receipt=r1 -> EVIDENCE_REJECTED
     hold op1 DISPATCHING attempt=1 inferred=yes provider_receipt=r1
     release op1 -> HOLD_STATE
-    dispatch op1 nonce=n1 -> unchanged                   # nobody may send again
+    dispatch op1 nonce=n1 -> unchanged CALL_WAS_SEEN     # nobody may send again
     proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED
     sys: lapse op1 -> ok                                 # the inferred attempt has no lease
     hold op1 OUTCOME_UNKNOWN

@@ -24,7 +24,7 @@ def test_never_sent_needs_its_cause_and_the_one_who_would_have_sent() -> None:
     adm: budget org USD 10 -> ok
     reserve op1 org 3 -> ok
     gw2: dispatch op1 nonce=secret-1 key=k1 -> ok send   # reserved by one actor, dispatched by another
-    gw2: dispatch op1 nonce=secret-2 key=k1 -> unchanged replayed    # a replica of it may not send
+    gw2: dispatch op1 nonce=secret-2 key=k1 -> unchanged replayed ANOTHER_ATTEMPT_RUNS    # a replica of it may not send
     gw2: proof op1 NEVER_SENT cause=NOT_ATTEMPTED nonce=secret-2 -> EVIDENCE_REJECTED says="given the permission to send"
     gw2: proof op1 NEVER_SENT cause=NOT_ATTEMPTED -> EVIDENCE_REJECTED says="NEVER_SENT needs the nonce of the attempt"
     gw2: proof op1 GATEWAY_CACHE_HIT nonce=secret-2 -> EVIDENCE_REJECTED says="GATEWAY_CACHE_HIT needs the nonce"

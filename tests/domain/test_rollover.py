@@ -200,6 +200,27 @@ def test_what_is_missing_later_may_be_more_than_the_new_period_has() -> None:
     """)
 
 
+def test_a_correction_in_a_closed_period_is_carried_on() -> None:
+    run("""
+    adm: budget org USD 10 day=UTC rollover=all -> ok
+    reserve op1 org 4 nonce=n1 -> ok send
+    charge op1 4 -> ok
+    reserve op2 org 2 -> ok
+    release op2 -> ok
+    after 24h
+    reserve new org 1 -> ok
+    balance org carried=6 available=15
+    fin: correct op1 charge 3 -> ok                            # 1 less than was booked
+    balance org@1 spent=3 available=0 authority=3
+    balance org carried=7 available=16
+    fin: correct op2 charge 5 accept=billed -> ok              # it was made after all
+    balance org@1 spent=8 available=0 deficit=0 authority=8
+    balance org carried=2 available=11
+    gw: cancel new -> ok RESERVATION
+    balance org available=12
+    """)
+
+
 def test_what_comes_free_later_repays_first() -> None:
     run("""
     adm: budget org USD 10 day=UTC -> ok

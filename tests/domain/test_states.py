@@ -39,15 +39,57 @@ reserve op org 6 nonce=n1 | none            | ok send / DISPATCHING
 dispatch op nonce=n1      | none            | NOT_FOUND
                           | RESERVED        | ok send / DISPATCHING
                           | DISPATCHING     | unchanged send
-                          | OUTCOME_UNKNOWN | unchanged
-                          | SETTLED         | unchanged
-                          | RELEASED        | unchanged
+                          | OUTCOME_UNKNOWN | unchanged OUTCOME_UNKNOWN
+                          | SETTLED         | unchanged RESOLVED
+                          | RELEASED        | unchanged RESOLVED
 dispatch op nonce=n2      | none            | NOT_FOUND
                           | RESERVED        | ok send / DISPATCHING
-                          | DISPATCHING     | unchanged
+                          | DISPATCHING     | unchanged ANOTHER_ATTEMPT_RUNS
+                          | OUTCOME_UNKNOWN | unchanged OUTCOME_UNKNOWN
+                          | SETTLED         | unchanged RESOLVED
+                          | RELEASED        | unchanged RESOLVED
+heartbeat op nonce=n1 lease=16m | none            | NOT_FOUND
+                          | RESERVED        | ATTEMPT_NOT_CURRENT
+                          | DISPATCHING     | ok continue
+                          | OUTCOME_UNKNOWN | unchanged
+                          | SETTLED         | unchanged
+                          | RELEASED        | ATTEMPT_NOT_CURRENT
+heartbeat op nonce=n2     | none            | NOT_FOUND
+                          | RESERVED        | ATTEMPT_NOT_CURRENT
+                          | DISPATCHING     | ATTEMPT_NOT_CURRENT
+                          | OUTCOME_UNKNOWN | ATTEMPT_NOT_CURRENT recovery_action=no_replay
+                          | SETTLED         | ATTEMPT_NOT_CURRENT
+                          | RELEASED        | ATTEMPT_NOT_CURRENT
+failed op nonce=n1        | none            | NOT_FOUND
+                          | RESERVED        | HOLD_STATE
+                          | DISPATCHING     | ok
+                          | OUTCOME_UNKNOWN | HOLD_STATE recovery_action=no_replay
+                          | SETTLED         | HOLD_STATE
+                          | RELEASED        | ATTEMPT_NOT_CURRENT
+failed op nonce=n2        | none            | NOT_FOUND
+                          | RESERVED        | HOLD_STATE
+                          | DISPATCHING     | ATTEMPT_NOT_CURRENT
+                          | OUTCOME_UNKNOWN | ATTEMPT_NOT_CURRENT
+                          | SETTLED         | ATTEMPT_NOT_CURRENT
+                          | RELEASED        | ATTEMPT_NOT_CURRENT
+cancel op                 | none            | NOT_FOUND
+                          | RESERVED        | ok RESERVATION / RELEASED
+                          | DISPATCHING     | ok PERMISSION_TO_SEND / OUTCOME_UNKNOWN
                           | OUTCOME_UNKNOWN | unchanged
                           | SETTLED         | unchanged
                           | RELEASED        | unchanged
+receipt op r1             | none            | NOT_FOUND
+                          | RESERVED        | ok / DISPATCHING
+                          | DISPATCHING     | ok
+                          | OUTCOME_UNKNOWN | ok
+                          | SETTLED         | ok
+                          | RELEASED        | ok incident
+delivery op PARTIAL       | none            | NOT_FOUND
+                          | RESERVED        | ok
+                          | DISPATCHING     | ok
+                          | OUTCOME_UNKNOWN | ok
+                          | SETTLED         | ok
+                          | RELEASED        | ok
 unknown op                | none            | NOT_FOUND
                           | RESERVED        | HOLD_STATE
                           | DISPATCHING     | ok / OUTCOME_UNKNOWN

@@ -1,16 +1,25 @@
 """Random walks: whatever is asked, in whatever order and batch, every law holds after every step."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.batch import NotLoaded
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    Correct,
     Dispatch,
     GrantBudget,
     Lapse,
@@ -23,21 +32,24 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Caller, Role
+from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.table import run
+from tests.domain.world import World
 
 GATEWAY = st.sampled_from([Caller("t1", "gw", Role.GATEWAY), Caller("t1", "gw2", Role.GATEWAY)])
-ANYONE = GATEWAY | st.just(Caller("t1", "fin", Role.FINANCE))
+FINANCE = st.just(Caller("t1", "fin", Role.FINANCE))
+ANYONE = GATEWAY | FINANCE
 SYSTEM = st.just(Caller("t1", "sys", Role.SYSTEM))
+# Stands for the digest that is in force when the command is decided.
+IN_FORCE = b""
 ADMIN = st.just(Caller("t1", "adm", Role.ADMIN))
 BUDGETS = st.sampled_from(["org", "team", "key", "free", "spare"])
 KEYS = st.integers(0, 40).map(str)
 OPERATIONS = st.sampled_from(["op1", "op2", "op3", "op4"])
 AMOUNTS = st.integers(0, 12).map(lambda n: Decimal(n) / 2)
-DISPATCHES = st.builds(
-    Dispatch, st.sampled_from(["n1", "n2"]), st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)]), st.just("h")
-)
+NONCES = st.sampled_from(["n1", "n2"])
+DISPATCHES = st.builds(Dispatch, NONCES, st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)]), st.just("h"))
 FIXED = st.builds(
     QuoteSpec,
     kind=st.just(QuoteKind.FIXED),
@@ -99,7 +111,43 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         Resolve, ANYONE, KEYS, OPERATIONS, USAGES, st.sampled_from([0, 0, 1, 2]), st.sampled_from(["", "agreed"])
     ),
     st.builds(Resolve, ANYONE, KEYS, OPERATIONS, PROOFS),
+    st.builds(
+        Correct,
+        FINANCE,
+        KEYS,
+        OPERATIONS,
+        st.sampled_from([IN_FORCE, IN_FORCE, IN_FORCE, b"stale"]),
+        USAGES | PROOFS,
+        st.just("a bill"),
+        st.sampled_from([0, 0, 1, 2]),
+        st.sampled_from(["", "agreed"]),
+    ),
     st.builds(Lapse, SYSTEM, KEYS, OPERATIONS),
+    st.builds(
+        Heartbeat, GATEWAY, KEYS, OPERATIONS, NONCES, st.sampled_from([timedelta(minutes=1), timedelta(minutes=9)])
+    ),
+    st.builds(
+        RecordFailedBeforeDispatch,
+        GATEWAY,
+        KEYS,
+        OPERATIONS,
+        NONCES,
+        st.just("DNS_FAILURE"),
+        st.just("sdk"),
+        st.just("1"),
+        st.sampled_from([0, 0, 1, 2]),
+    ),
+    st.builds(Cancel, ANYONE, KEYS, OPERATIONS, st.just("left")),
+    st.builds(
+        RecordReceipt,
+        ANYONE,
+        KEYS,
+        OPERATIONS,
+        st.sampled_from(["acme", "acme", "other"]),
+        st.sampled_from(["r1", "r2", "r3"]),
+        st.sampled_from([0, 0, 1, 2]),
+    ),
+    st.builds(RecordDelivery, GATEWAY, KEYS, OPERATIONS, st.sampled_from(Delivery), st.sampled_from([0, 1])),
     st.builds(
         GrantBudget,
         ANYONE,
@@ -123,6 +171,13 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         st.builds(CloseBudget, ADMIN, KEYS, st.sampled_from(["key", "spare"])),
     ),
 )
+
+
+def with_digest(world: World, command: Command) -> Command:
+    hold = world.holds.get(command.hold_key) if isinstance(command, Correct) else None
+    if not isinstance(command, Correct) or hold is None or command.digest_in_force != IN_FORCE:
+        return command
+    return replace(command, digest_in_force=hold.resolution_digest or b"")
 
 
 def admissible(batch: list[Command]) -> list[Command]:
@@ -151,7 +206,7 @@ def test_every_law_holds_after_every_step(steps: list[tuple[list[Command], int]]
     adm: card gpt USD in=1.25 in>272000=2.5 out=10 out>272000=15 max_in=1000000 max_out=20000 -> ok
     """)
     for batch, seconds in steps:
-        commands = admissible(batch)
+        commands = [with_digest(world, command) for command in admissible(batch)]
         try:
             world.step(*commands)
         except NotLoaded:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
@@ -24,6 +25,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     RefusedCommand,
@@ -40,6 +42,8 @@ from ledger.domain.needs import (
     fact_brought,
     financial_book,
     may_carry_on,
+    may_post_expense,
+    needs_resolutions,
     subtree_moved,
     zones_named,
 )
@@ -47,7 +51,6 @@ from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
-STRIPE = 3
 _UNSEEN = SeenFact("", None)
 _EIGHTEEN = Decimal(1).scaleb(-18)
 Row = TypeVar("Row", Book, Budget, Hold)
@@ -75,6 +78,7 @@ class World:
     """The rows of a ledger. `step` decides a batch on exactly the rows that `needs` names, and applies the decision."""
 
     def __init__(self) -> None:
+        self.stripe = 3
         self.now = datetime(2025, 3, 1, 10, tzinfo=UTC)
         self._ids = count(1)
         self.budgets: dict[tuple[str, str], Budget] = {}
@@ -87,6 +91,7 @@ class World:
         self.entries: dict[UUID, Entry] = {}
         self.postings: list[Posting] = []
         self.evidence: list[Evidence] = []
+        self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
         self._permitted: dict[tuple[str, str, int], bytes] = {}
@@ -105,16 +110,9 @@ class World:
         holds: dict[tuple[str, str], Hold] = {}
         books: dict[tuple[str, str], Book] = {}
         cards: dict[tuple[str, str, int], PriceCard] = {}
-        budgets: dict[tuple[str, str], Budget] = {}
+        budgets = self._budgets(commands)
         closed: set[tuple[str, str]] = set()
-        for command in commands:
-            tenant = command.caller.tenant
-            for named in budgets_named(command):
-                for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
-                    budgets[(tenant, level)] = self.budgets[(tenant, level)]
-            moved = subtree_moved(command)
-            if moved is not None:
-                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
+        resolutions: dict[tuple[str, str], list[Resolution]] = {}
         newest = {key: book_id for key, book_id in self.newest().items() if key in budgets}
         zones = {budget.schedule.zone for budget in budgets.values()} - {""}
         zones.update(zone for command in commands for zone in zones_named(command))
@@ -127,8 +125,8 @@ class World:
                 outlived = {(hold.tenant, budget_of(b)) for b in hold.books if self.books[(hold.tenant, b)].closed}
                 newest |= {key: book_id for key, book_id in self.newest().items() if key in outlived}
             keys = list(books_to_lock(command, hold, budgets, newest))
-            if isinstance(command, Resolve) and hold is not None:
-                keys.append((hold.tenant, financial_book(hold, STRIPE).book_id))
+            if hold is not None and may_post_expense(command, hold):
+                keys.append((hold.tenant, financial_book(hold, self.stripe).book_id))
             books |= {key: self.books[key] for key in keys if key in self.books}
             cards |= {
                 key: self.cards[key] for key in (card_named(command), card_of(command, hold)) if key in self.cards
@@ -136,11 +134,14 @@ class World:
             if isinstance(command, BeginDispatch) and hold is not None:
                 levels = [(hold.tenant, budget_of(book)) for book in hold.books]
                 closed |= {level for level in levels if self.budgets[level].closed_at is not None}
+            if hold is not None and needs_resolutions(command, hold):
+                key = (hold.tenant, hold.operation_id)
+                resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
             new_id=lambda: UUID(int=next(self._ids)),
-            stripe=STRIPE,
+            stripe=self.stripe,
             holds=holds,
             books=books,
             closed_budgets=frozenset(closed),
@@ -151,8 +152,23 @@ class World:
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
+            resolutions=resolutions,
+            bound=self._bound(commands),
             facts=self._facts(commands, holds),
         )
+
+    def _budgets(self, commands: Sequence[Command]) -> dict[tuple[str, str], Budget]:
+        """The chains of the budgets that are named, and what is below those that are moved."""
+        budgets: dict[tuple[str, str], Budget] = {}
+        for command in commands:
+            tenant = command.caller.tenant
+            for named in budgets_named(command):
+                for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
+                    budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
+        return budgets
 
     def newest(self) -> dict[tuple[str, str], str]:
         """Of each budget the book that is not closed."""
@@ -161,10 +177,24 @@ class World:
         assert len(newest) == len(open_books), "one book of a budget is open"
         return newest
 
+    def _bound(self, commands: Sequence[Command]) -> dict[tuple[str, str, str], str]:
+        """Who has the receipts that are to be recorded: by the evidence that brought them, or else by their own record."""
+        brought: dict[tuple[str, str | None, str], str] = {
+            (h.tenant, h.quote.provider, h.provider_receipt): h.operation_id
+            for h in self.holds.values()
+            if h.provider_receipt
+        }
+        recorded = {
+            (o.tenant, o.provider, o.provider_receipt): o.operation_id for o in self.observations if o.provider_receipt
+        }
+        bound = brought | recorded
+        named = {c.receipt_bound for c in commands if isinstance(c, RecordReceipt)}
+        return {key: bound[key] for key in named if key in bound}
+
     def _facts(
         self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
     ) -> dict[tuple[str, str, bytes], SeenFact]:
-        on_holds = [c for c in commands if isinstance(c, Resolve)]
+        on_holds = [c for c in commands if isinstance(c, Resolve | Correct)]
         brought = {fact_brought(c, holds.get(c.hold_key)) for c in on_holds}
         found: dict[tuple[str, str, bytes], SeenFact] = {}
         for seen in self.evidence:
@@ -190,11 +220,20 @@ class World:
                 assert hold.state is before.state or (before.state, hold.state) in TRANSITIONS, (before, hold)
                 assert hold.version == before.version + 1
                 assert hold.attempt >= before.attempt
+                assert hold.generation >= before.generation + (hold.attempt - before.attempt)
+                if hold.attempt > before.attempt:
+                    assert hold.attempt == before.attempt + 1
+                    assert before.attempt == 0 or before.failure is not None, (
+                        "a next attempt only after a recorded failure"
+                    )
+                elif hold.nonce_hash is not None:
+                    assert hold.nonce_hash == before.nonce_hash, "one permission to send per attempt"
             self.holds[key] = stored(hold)
         self.books |= {key: stored(book) for key, book in decision.books.items()}
         self.entries |= {entry.entry_id: entry for entry in decision.entries}
         self.postings += decision.postings
         self.evidence += decision.evidence
+        self.observations += decision.observations
         self.resolutions += decision.resolutions
         self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
@@ -219,6 +258,7 @@ class World:
                 assert all(type(k) is str and type(v) is str for k, v in facts.items()), facts
                 assert not outcome.applied
                 assert not outcome.may_send
+            assert not (outcome.may_send and outcome.denial)
             if outcome.may_send:
                 assert isinstance(command, Reserve | BeginDispatch)
                 assert command.dispatch is not None

@@ -12,6 +12,7 @@ class Proxy:
     """Listens on loopback and hands everything to the server's socket.
 
     `cut_commits` COMMITs reach the server, and their answers nobody. With `deaf` no new connection gets through.
+    While it is `hung` what is sent goes nowhere, and the connections stand.
     """
 
     def __init__(self, database_url: str) -> None:
@@ -27,6 +28,7 @@ class Proxy:
         self.cut_commits = 0
         self.deaf_after_cut = False
         self.deaf = False
+        self.hung = False
         self.answered = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -49,6 +51,8 @@ class Proxy:
     def _forward(self, client: socket.socket, server: socket.socket, cut: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
+                if self.hung:
+                    continue
                 if self.cut_commits and b"COMMIT" in data:
                     self.cut_commits -= 1
                     self.deaf = self.deaf_after_cut

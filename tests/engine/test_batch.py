@@ -343,3 +343,17 @@ def test_no_commit_is_begun_after_its_time(database: Database, runner: Runner) -
     # It is told as what it is: nothing was done, and the same key may be sent again.
     assert told(runner, reserve("b", "10")) == ["RESERVED"]
     assert classify(TookTooLong()) is Fault.CONTENTION
+
+
+def test_a_server_that_hangs_is_given_up(
+    distant: Runner, proxy: Proxy, superuser: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections stand, so nothing but a clock can tell."""
+    monkeypatch.setattr(database_module, "SILENCE", 0.3)
+    threading.Timer(1.0, lambda: setattr(proxy, "hung", False)).start()
+    proxy.hung = True
+    begun = time.monotonic()
+    # The first try is given up after 0.3 s, and so are those that begin before the second is over.
+    assert told(distant, reserve("a", "10")) == ["RESERVED"]
+    assert 1 <= time.monotonic() - begun < 10
+    assert holds(superuser) == [("a", "RESERVED")]

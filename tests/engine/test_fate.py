@@ -1,17 +1,18 @@
 """What is believed of a transaction whose COMMIT did not answer."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID, uuid4
 
 import psycopg
 
+from ledger.domain.attempt_commands import Heartbeat
 from ledger.domain.batch import Decision
 from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Receipt
 from ledger.domain.states import ResolutionKind
 from ledger.engine.batch import Runner
 from ledger.store.database import Database
 from ledger.store.fate import Fate, fate_of
-from tests.engine.asks import reserve, resolve, told
+from tests.engine.asks import GATEWAY, NONCE, reserve, resolve, told
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -72,3 +73,18 @@ def test_a_row_of_the_decision_is_the_witness(
     receipt = Receipt("acme", "gateway", "Reserve", "r-a", fingerprint, 1, "a", "OK", None, "DISPATCHING", recorded_at)
     assert ask(database, committed, Decision(receipts=[receipt])) is Fate.COMMITTED
     assert ask(database, committed, Decision(receipts=[receipt._replace(recorded_at=NOW)])) is Fate.ABORTED
+
+
+def test_the_witness_of_a_heartbeat_is_the_hold_as_it_left_it(
+    database: Database, runner: Runner, superuser: psycopg.Connection
+) -> None:
+    assert told(runner, reserve("a", "1", dispatch=True)) == ["DISPATCHING"]
+    beat = Heartbeat(GATEWAY, "a", "a", NONCE, timedelta(minutes=20))
+    (outcome,) = runner.execute([beat])
+    assert outcome.hold is not None
+    assert outcome.may_continue
+    committed = xid(superuser)
+    assert ask(database, committed, Decision(holds={beat.hold_key: outcome.hold})) is Fate.COMMITTED
+    # A heartbeat whose row has moved on is told as lost: it is sent again, and does no harm.
+    assert told(runner, resolve("a", "0.5")) == ["SETTLED"]
+    assert ask(database, committed, Decision(holds={beat.hold_key: outcome.hold})) is Fate.ABORTED

@@ -14,7 +14,7 @@ from ledger.reconcile.expiry import Expiry
 from ledger.reconcile.looper import Looper
 from ledger.store.database import Database
 from ledger.v1 import hold_pb2, journal_pb2
-from tests.service.harness import Ledger, reserve_request, resolve_request, sending_request, serving
+from tests.service.harness import NONCE, Ledger, reserve_request, resolve_request, sending_request, serving
 
 
 async def state(ledger: Ledger, operation_id: str) -> str:
@@ -35,7 +35,8 @@ def age(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(
-            "UPDATE hold SET expire_at = expire_at - interval '1 hour', lease_expires_at = lease_expires_at - interval '1 hour'"
+            "UPDATE hold SET expire_at = expire_at - interval '1 hour', lease_expires_at = lease_expires_at - interval '1 hour',"
+            " retry_until = retry_until - interval '1 hour'"
         )
 
 
@@ -139,3 +140,29 @@ async def test_a_round_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixtu
     await asyncio.sleep(0.05)
     assert counter.ticks == ticks, "stopped is stopped"
     assert caplog.messages == ["a round of Counter failed"]
+
+
+async def test_an_attempt_that_failed_before_it_was_sent_is_settled_when_no_other_came(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with serving(database_url, tmp_path, sweep_seconds=0.1) as ledger:
+        await ledger.budget()
+        holds = ledger.gateway.holds
+        for name in ("over", "waiting"):
+            await holds.Reserve(sending_request(name, "5"))
+        failed = hold_pb2.RecordFailedBeforeDispatchRequest(
+            idempotency_key="f",
+            operation_id="over",
+            nonce=NONCE,
+            cause=hold_pb2.NEVER_SENT_CAUSE_DNS_FAILURE,
+            adapter="sdk",
+        )
+        await holds.RecordFailedBeforeDispatch(failed)
+        age(database_url)
+        await until(ledger, "waiting", "OUTCOME_UNKNOWN")
+        await until(ledger, "over", "SETTLED")
+        answer = await ledger.auditor.holds.GetHold(hold_pb2.GetHoldRequest(operation_id="over"))
+        assert answer.hold.resolution.kind == hold_pb2.RESOLUTION_KIND_NO_COST
+        # Of two holds of 5 one is free again, and the other's outcome is unknown.
+        balance = journal_pb2.GetBalanceRequest(account=journal_pb2.ACCOUNT_AVAILABLE, budget_id="team")
+        assert (await ledger.auditor.journal.GetBalance(balance)).balance.amount == "95"

@@ -134,6 +134,30 @@ async def test_a_budget_moves_with_all_that_is_below_it(database_url: str, tmp_p
         assert await invalid(budgets.MoveBudget(move("lab", "no name", "m-1"))) == "parent_id"
 
 
+async def test_the_open_holds_behind_a_number(database_url: str, tmp_path: Path) -> None:
+    async with serving(database_url, tmp_path) as ledger:
+        await ledger.budget("org")
+        await ledger.budget("team", parent="org")
+        for number, amount in enumerate(("2", "0.5", "11", "2")):
+            await ledger.gateway.holds.Reserve(reserve_request(f"op-{number}", amount))
+        await ledger.gateway.holds.Reserve(reserve_request("other", "50", budget_ids=["org"]))
+        balances = (await standing(ledger)).balances
+        assert (balances.open_holds, balances.held, balances.book_id) == (4, "15.5", "team#0")
+        found: list[tuple[str, str]] = []
+        list_open, token = ledger.auditor.holds.ListOpenHolds, ""
+        while not found or token:
+            page = await list_open(
+                hold_pb2.ListOpenHoldsRequest(book_id=balances.book_id, page_size=3, page_token=token)
+            )
+            found += [(hold.operation_id, hold.amount.amount) for hold in page.holds]
+            token = page.next_page_token
+        assert found == [("op-2", "11"), ("op-0", "2"), ("op-3", "2"), ("op-1", "0.5")]
+        assert await invalid(list_open(hold_pb2.ListOpenHoldsRequest())) == "book_id"
+        first = await list_open(hold_pb2.ListOpenHoldsRequest(book_id="team#0", page_size=1))
+        elsewhere = hold_pb2.ListOpenHoldsRequest(book_id="org#0", page_token=first.next_page_token)
+        assert await invalid(list_open(elsewhere)) == "page_token"
+
+
 async def test_want_of_money_is_told_with_the_limit(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path) as ledger:
         await ledger.budget(limit="10")

@@ -57,7 +57,7 @@ async def test_settings_are_given_shown_and_changed(database_url: str, tmp_path:
         # 10:30 in Berlin: the clocks of its summer are an hour ahead.
         assert start.hour in (8, 9)
         assert start <= datetime.now(UTC) < end
-        assert budget.book_id == f"team#{start:%Y%m%dT%H%M%SZ}"
+        assert budget.balances.book_id == f"team#{start:%Y%m%dT%H%M%SZ}"
         assert balances(await team(ledger)) == balances(budget) == {"authority": "10", "available": "10"}
 
         await ledger.gateway.holds.Reserve(sending_request("op-1", "12"))
@@ -158,12 +158,12 @@ async def test_balances_are_those_of_the_period_that_it_is_now(database_url: str
         grant.amount.amount, grant.amount.currency = "1", "USD"
         granted = (await ledger.finance.budgets.GrantBudget(grant)).budget
         assert balances(granted) == {"authority": "15", "available": "15", "carried": "4"}
-        assert granted.book_id == seen.book_id != before.book_id
+        assert granted.balances.book_id == seen.balances.book_id != before.balances.book_id
         await ledger.gateway.holds.Reserve(reserve_request("op-2", "15"))
         settled = await ledger.gateway.holds.Resolve(resolve_request("op-1", "2"))
-        assert list(settled.hold.book_ids) == [before.book_id]
+        assert list(settled.hold.book_ids) == [before.balances.book_id]
         assert balances(await team(ledger)) == {"authority": "19", "available": "4", "held": "15", "carried": "8"}
-        asked_book = journal_pb2.ListPostingsRequest(book_id=before.book_id)
+        asked_book = journal_pb2.ListPostingsRequest(book_id=before.balances.book_id)
         postings = (await ledger.auditor.journal.ListPostings(asked_book)).postings
         spent = [posting.amount.amount for posting in postings if posting.account == journal_pb2.ACCOUNT_SPENT]
         assert spent == ["-2"]

@@ -10,10 +10,11 @@ from sqlalchemy import text
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard, Rate
-from ledger.domain.commands import Command, Dispatch, NoCostProof, Reserve, Resolve, Usage
+from ledger.domain.commands import Command, Correct, Dispatch, NoCostProof, Reserve, Resolve, Usage
 from ledger.domain.decide import decide
 from ledger.domain.model import (
     Account,
+    Axis,
     Book,
     Budget,
     Caller,
@@ -24,6 +25,7 @@ from ledger.domain.model import (
     Grant,
     Hold,
     Incident,
+    Observation,
     Posting,
     Receipt,
     Resolution,
@@ -38,6 +40,7 @@ from ledger.store.save import save
 T = "tenant-a"
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 GATEWAY = Caller(T, "gateway-1", Role.GATEWAY)
+FINANCE = Caller(T, "finance-1", Role.FINANCE)
 ADMIN = Caller(T, "admin-1", Role.ADMIN)
 ENTRY = UUID("01890000-0000-7000-8000-000000000001")
 
@@ -144,6 +147,13 @@ def evidence(**changes: Any) -> Evidence:
     )._replace(**changes)  # fmt: skip
 
 
+def observation(**changes: Any) -> Observation:
+    return Observation(
+        T, "op-1", UUID(int=11), Axis.EXECUTION, "ACCEPTED", 1, "RecordReceipt", "gateway-1", "sdk", "7", NOON, NOON, "stripe",
+        "rcpt-1", {"said": "so"},
+    )._replace(**changes)  # fmt: skip
+
+
 def resolution(**changes: Any) -> Resolution:
     return Resolution(
         T, "op-1", 1, ResolutionKind.USAGE, b"d" * 32, None, Decimal("2.25"), "USD", Decimal(0),
@@ -190,6 +200,12 @@ def settle(operation_id: str = "op-1", amount: str = "1") -> Resolve:
         "PROVIDER_RESPONSE", "stripe", "refund", "", "test", "1", charged=Decimal(amount), charged_currency="USD"
     )
     return Resolve(GATEWAY, f"settle-{operation_id}", operation_id, usage)
+
+
+def correct(resolved: Hold, amount: str) -> Correct:
+    """Of what the hold is resolved on, by another charge."""
+    key, digest = f"correct-{resolved.operation_id}", resolved.resolution_digest or b""
+    return Correct(FINANCE, key, resolved.operation_id, digest, settle(amount=amount).evidence, "a bill")
 
 
 def never_sent(operation_id: str = "op-1") -> Resolve:

@@ -25,6 +25,7 @@ WRITE_ONCE = {
     "entry": "A journal entry is never changed or removed: correct it with another.",
     "posting": "A posting is never changed or removed: correct it with another entry.",
     "evidence": "Evidence is never changed or removed.",
+    "observation": "An observation is never changed or removed.",
     "receipt": "A receipt is never changed or removed.",
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
@@ -50,6 +51,8 @@ def insert(table: str, values: dict[str, str], **changes: str) -> bytes:
 
 def change(**changes: str) -> bytes:
     pairs = {"version": "version + 1"} | changes
+    if changes.get("state") == "'DISPATCHING'":
+        pairs = {"lease_expires_at": "now()"} | pairs
     return f"UPDATE hold SET {', '.join(f'{name} = {value}' for name, value in pairs.items())}".encode()
 
 
@@ -105,7 +108,8 @@ def test_nothing_is_removed(sql: Sql, table: str, statement: str) -> None:
 
 @pytest.mark.parametrize("state", ["OUTCOME_UNKNOWN", "SETTLED", "RELEASED", "EXPIRED"])
 def test_births(sql: Sql, state: str) -> None:
-    refused(sql, insert("hold", HOLD, state=f"'{state}'", attempt="1", inferred="true"), BIRTH, "hold_birth")
+    born = insert("hold", HOLD, state=f"'{state}'", attempt="1", inferred="true", revision="2")
+    refused(sql, born, BIRTH, "hold_birth")
     refused(sql, insert("hold", HOLD, version="2"), BIRTH, "hold_birth")
 
 
@@ -139,7 +143,9 @@ def test_transitions(sql: Sql, before: str, after: str) -> None:
     elif after == "RELEASED" and before != "RELEASED":
         # Two laws forbid it; the one of the row itself speaks first.
         refused(sql, statement, "never_released", "hold_once_dispatched_is_never_released")
-        refused(sql, change(state="'RELEASED'", inferred="true"), TRANSITION, "hold_transition")
+        sql.execute(change(revision="1"))
+        corrected = change(state="'RELEASED'", inferred="true", revision="2")
+        refused(sql, corrected, TRANSITION, "hold_transition")
     else:
         refused(sql, statement, TRANSITION, "hold_transition")
 
@@ -152,17 +158,77 @@ def test_reserved_is_settled_only_by_evidence_of_a_call(sql: Sql) -> None:
 
 def test_dispatched_is_never_released(sql: Sql) -> None:
     bring_to(sql, "RESERVED")
-    refused(sql, change(state="'RELEASED'", attempt="1", inferred="true"), RELEASE, "hold_release")
-    refused(sql, change(state="'RELEASED'", attempt="1"), "never_released", "hold_once_dispatched_is_never_released")
+    law = "hold_once_dispatched_is_never_released"
+    refused(sql, change(state="'RELEASED'", attempt="1", inferred="true"), "never_released", law)
+    refused(sql, change(state="'RELEASED'", attempt="1", revision="2"), "never_released", law)
     refused(sql, change(attempt="1", state="'DISPATCHING'", generation="-1"), "only grow", "hold_attempts")
     sql.execute(change(state="'DISPATCHING'", attempt="1"))
     refused(sql, change(attempt="0", state="'RESERVED'"), "only grow", "hold_attempts")
+
+
+def test_not_even_by_a_revision_that_it_cannot_have(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    sql.execute(change(revision="1"))
+    released = change(state="'RELEASED'", attempt="1", inferred="true", revision="2")
+    refused(sql, released, RELEASE, "hold_release")
+
+
+def test_a_released_hold_has_a_cost_only_by_a_correction(sql: Sql) -> None:
+    bring_to(sql, "RESERVED")
+    law = "hold_released_costs_only_by_correction"
+    refused(sql, change(state="'RELEASED'", revision="1", settled="3"), law, law)
+    sql.execute(change(state="'RELEASED'", revision="1", settled="0"))
+    sql.execute(change(revision="2", settled="3", attempt="1", inferred="true"))
 
 
 def test_dispatch_has_an_attempt(sql: Sql) -> None:
     bring_to(sql, "RESERVED")
     law = "hold_beyond_reserved_has_an_attempt"
     refused(sql, change(state="'DISPATCHING'"), law, law)
+
+
+def test_an_attempt_has_a_lease_or_is_known_not_to_have_been_sent(sql: Sql) -> None:
+    bring_to(sql, "DISPATCHING")
+    law = "hold_dispatching_has_a_lease_or_a_failure"
+    refused(sql, change(lease_expires_at="NULL"), law, law)
+    law = "hold_failure_ends_the_permission"
+    failed = {"failure": "'{}'", "retry_until": "now()", "lease_expires_at": "NULL", "nonce_hash": "NULL"}
+    for changes in ({"failure": "NULL"}, {"retry_until": "NULL"}, {"lease_expires_at": "now()"}, {"nonce_hash": "'n'"}):
+        with_a_lease = {"lease_expires_at": "now()"} if "retry_until" in changes else {}
+        refused(sql, change(**failed | changes | with_a_lease), law, law)
+    sql.execute(change(**failed))
+
+
+def test_the_permission_to_send_is_given_once_for_each_attempt(sql: Sql) -> None:
+    law = "The permission to send an attempt is given once, to one nonce"
+    bring_to(sql, "RESERVED")
+    refused(sql, change(state="'DISPATCHING'", attempt="2"), law, "hold_permission")
+    sql.execute(change(state="'DISPATCHING'", attempt="1", nonce_hash="'n'"))
+    refused(sql, change(nonce_hash="'m'"), law, "hold_permission")
+    refused(sql, change(attempt="2", nonce_hash="'m'"), law, "hold_permission")
+    sql.execute(change(failure="'{}'", retry_until="now()", lease_expires_at="NULL", nonce_hash="NULL"))
+    again = {"failure": "NULL", "retry_until": "NULL", "lease_expires_at": "now()", "nonce_hash": "'m'"}
+    refused(sql, change(**again), law, "hold_permission")
+    sql.execute(change(**again, attempt="2"))
+
+
+def test_observations(sql: Sql) -> None:
+    row = {
+        "tenant": "'a'", "operation_id": "'op'", "observation_id": ENTRY, "axis": "'EXECUTION'", "value": "'ACCEPTED'",
+        "attempt": "1", "source": "'RecordReceipt'", "actor": "'gw'", "adapter": "''", "adapter_revision": "''",
+        "received_at": "now()", "detail": "'{}'", "provider": "'psp'", "provider_receipt": "'r-1'",
+    }  # fmt: skip
+    for changes, law in (
+        ({"value": "'COMPLETE'"}, "observation_value_is_of_its_axis"),
+        ({"axis": "'DELIVERY'"}, "observation_value_is_of_its_axis"),
+        ({"axis": "'SETTLEMENT'", "value": "'UNKNOWN'"}, "observation_value_is_of_its_axis"),
+        ({"provider": "NULL"}, "observation_receipt_is_of_a_provider"),
+    ):
+        refused(sql, insert("observation", row, **changes), law, law)
+    sql.execute(insert("observation", row))
+    law = "observation_one_per_provider_receipt"
+    refused(sql, insert("observation", row, operation_id="'op-2'"), law, law)
+    sql.execute(insert("observation", row, operation_id="'op-2'", provider="'other'"))
 
 
 def test_evidence_of_the_execution_is_never_forgotten(sql: Sql) -> None:
@@ -247,6 +313,7 @@ SHORT = {"available": "0", "authority": "10", "deficit": "2", "spent": "12"}
         (SHORT | {"available": "1", "spent": "11"}, "book_available_above_floor_means_deficit_zero"),
         (SHORT | UNBOUNDED, "book_available_above_floor_means_deficit_zero"),
         ({"held": "-1", "available": "11"}, "book_no_balance_but_available_is_negative"),
+        ({"expense": "1", "payable": "1"}, "book_expense_is_the_financial_books"),
         ({"authority": "-1", "available": "0", "deficit": "1"}, "book_authority_is_negative_only_by_what_was_carried"),
         ({"period_start": "NULL"}, "book_period_is_of_a_budget"),
         ({"period_end": "'2026-03-01'"}, "book_period_ends_after_its_start"),
@@ -272,6 +339,8 @@ def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None
         UNBOUNDED | {"available": "-90", "spent": "100"},
         {"floor": "-5", "available": "-5", "spent": "15"},
         {"authority": "-1", "available": "0", "deficit": "1", "carried": "-1"},
+        # A stripe is a summand: a correction may lower one that has less.
+        {"budget_id": "NULL", "period_start": "NULL", "provider": "''", "expense": "-3", "payable": "-3"},
         {"budget_id": "NULL", "period_start": "NULL", "provider": "''", "expense": "3", "payable": "3"},
     ],
 )

@@ -24,8 +24,10 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
+    "bound receipts": (load.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
     "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }
 # What a hold was reported of is little: it is found by the hold, and filtered.
@@ -44,7 +46,8 @@ ALTER TABLE posting SET (autovacuum_enabled = off); ALTER TABLE evidence SET (au
 INSERT INTO evidence SELECT '{t}', 'op-' || i, gen_random_uuid(), 1, 'USAGE', 'AUTHORITATIVE', '{{}}', 'WEBHOOK', 'gw', 'sdk',
     '7', '#built-in/1', NULL, now(), NULL, 'd', 'f', '{{}}' FROM generate_series(1, {n}) i;
 INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
-    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, false, false, NULL, 0, NULL, NULL, NULL, NULL, 1
+    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, 'rcpt-' || i, 0, NULL, NULL, NULL,
+    NULL, 1
     FROM generate_series(1, {n}) i;
 INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     now(), NULL, 'NONE', NULL, 0 FROM generate_series(1, {n}) i;

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, event, text
 
-from ledger.domain.model import Account, EntryKind, Posting
+from ledger.domain.model import Account, EntryKind, Posting, Resolution
 from ledger.domain.money import plain
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import read
 from ledger.store.database import Database
 from ledger.store.read import Key, Page
-from tests.stories import Ledger, tell_everything
+from tests.stories import Ledger, tell_corrections, tell_everything
 
 
 @pytest.fixture
@@ -99,6 +99,26 @@ def test_holds_come_in_order_by_page_and_filter(ledger: Ledger, database: Databa
         assert named(group="none") == []
 
 
+def test_open_holds_of_a_book_come_largest_first(ledger: Ledger, database: Database) -> None:
+    with database.read() as connection:
+
+        def walk(book_id: str, size: int) -> list[tuple[str, Decimal]]:
+            found = pages(lambda after: read.list_open_holds(connection, "acme", book_id, limit=size, after=after))
+            assert all(len(some) <= size for some in found)
+            return [(hold.operation_id, hold.amount) for some in found for hold in some]
+
+        # Open on key: 1 reserved, 3 and 1 dispatching, 4 unknown; those of one amount by their names.
+        amounts = {"unknown": 4, "dispatching": 3, "rejected": 1, "reserved": 1}
+        largest = [(name, Decimal(amount)) for name, amount in amounts.items()]
+        assert walk("key#0", 9) == walk("key#0", 1) == walk("key#0", 3) == largest
+        state = read.get_budget(connection, "acme", "key")
+        assert state is not None
+        assert state.book.open_holds == 4
+        assert state.book.held + state.book.unknown == 9
+        assert walk("none#0", 9) == []
+        assert read.list_open_holds(connection, "nobody", "key#0", limit=9).items == ()
+
+
 def test_incidents_come_newest_first(ledger: Ledger, database: Database) -> None:
     with database.read() as connection:
         found = pages(lambda after: read.list_incidents(connection, "acme", limit=1, after=after))
@@ -110,6 +130,36 @@ def test_incidents_come_newest_first(ledger: Ledger, database: Database) -> None
         assert about[0].detail["amount_in_force"] == "4.5"
         assert about[1].detail == {"provider_receipt": "r-2", "provider_receipt_in_force": "r-1"}
         assert read.list_incidents(connection, "acme", limit=9, operation_id="tokens").items == ()
+
+
+def test_revisions_come_in_their_order(ledger: Ledger, database: Database) -> None:
+    tell_corrections(ledger)
+    with database.read() as connection:
+
+        def revisions(operation: str, limit: int = 2) -> list[list[tuple[int, str]]]:
+            def ask(after: Key | None) -> Page[Resolution]:
+                page = read.list_resolutions(connection, "acme", operation, limit=limit, after=after)
+                assert page is not None
+                return page
+
+            return [[(r.revision, plain(r.amount)) for r in some] for some in pages(ask)]
+
+        assert revisions("raised") == [[(1, "4"), (2, "30")], [(3, "1")]]
+        # 4000 * 3 + 500 * 12, then 2000 * 3 + 1000 * 12, then 2000 * 3 + 2000 * 12, for a million.
+        assert revisions("recounted", 3) == [[(1, "0.018"), (2, "0.018"), (3, "0.03")]]
+        assert revisions("released") == [[(1, "0")]]
+        assert revisions("unknown") == [[]]
+        assert read.list_resolutions(connection, "acme", "none", limit=9) is None
+        assert read.list_resolutions(connection, "nobody", "raised", limit=9) is None
+        page = read.list_resolutions(connection, "acme", "recounted", limit=9)
+        assert page is not None
+        first, second, third = page.items
+        assert (first.kind, second.supersedes, third.supersedes) == (ResolutionKind.USAGE, first.digest, second.digest)
+        assert [line["bucket"] for line in second.lines] == ["input_tokens", "output_tokens"]
+        entries = {item.entry.entry_id: item.entry for item in read.list_entries(connection, "acme", limit=200).items}
+        assert second.entry_id is None
+        assert third.entry_id is not None
+        assert entries[third.entry_id].corrects == first.entry_id
 
 
 def test_budgets_come_with_their_balances(ledger: Ledger, database: Database) -> None:
@@ -277,6 +327,8 @@ MANY = """
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;
     INSERT INTO incident SELECT 'acme', gen_random_uuid(), 'RESOLUTION_CONFLICT', 'many-' || n, now(), '{}'
         FROM generate_series(1, 20000) n;
+    INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
+        FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
 """
 
@@ -285,6 +337,7 @@ READS: dict[str, Callable[[Connection], object]] = {
     "holds": lambda c: read.list_holds(c, "acme", limit=10, after=("a",)),
     "unknown holds": lambda c: read.list_holds(c, "acme", limit=10, state=HoldState.OUTCOME_UNKNOWN),
     "holds of a group": lambda c: read.list_holds(c, "acme", limit=10, request_group="g"),
+    "resolutions": lambda c: read.list_resolutions(c, "acme", "template", limit=10),
     "incidents": lambda c: read.list_incidents(c, "acme", limit=10),
     "incidents of an operation": lambda c: read.list_incidents(c, "acme", limit=10, operation_id="template"),
     "budget": lambda c: read.get_budget(c, "acme", "org"),
@@ -311,25 +364,56 @@ def test_each_read_is_one_statement_that_scans_no_table(database: Database) -> N
     for analysed in (False, True):
         if analysed:
             with database.engine.connect() as connection:
-                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card"))
+                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card, resolution"))
                 connection.commit()
         for name, ask in READS.items():
             assert scans(database, ask) == [], (name, analysed)
 
 
+HISTORY = """
+    SET LOCAL session_replication_role = replica;
+    INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'past-' || n, 'state', 'SETTLED',
+        'attempt', 1))).* FROM hold h, generate_series(1, 20000) n WHERE h.operation_id = 'template';
+    INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'open-' || n, 'amount', n, 'attempt', 1,
+        'lease_expires_at', now(), 'state', CASE n % 2 WHEN 0 THEN 'DISPATCHING' ELSE 'OUTCOME_UNKNOWN' END))).*
+        FROM hold h, generate_series(1, 300) n WHERE h.operation_id = 'template';
+"""
+
+
+def test_open_holds_are_found_without_those_of_the_past(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.budget("team", "100")
+    ledger.reserve("template", "0", "team")
+
+    def ask(connection: Connection) -> list[str]:
+        page = read.list_open_holds(connection, "acme", "team#0", limit=3, after=("300", "open-300"))
+        return [hold.operation_id for hold in page.items]
+
+    for statement in (HISTORY, "ANALYZE hold"):
+        with database.engine.connect() as connection:
+            connection.execute(text(statement))
+            connection.commit()
+        found = plan(database, ask)
+        assert {node["Index Name"] for node in found if "Index Name" in node} == {"hold_due", "hold_unknown"}, statement
+        with database.read() as connection:
+            assert ask(connection) == ["open-299", "open-298", "open-297"]
+
+
 def scans(database: Database, ask: Callable[[Connection], object]) -> list[str]:
     """The tables that the one statement of a read goes through from end to end."""
+    return [node["Relation Name"] for node in plan(database, ask) if node["Node Type"] == "Seq Scan"]
+
+
+def plan(database: Database, ask: Callable[[Connection], object]) -> list[dict[str, Any]]:
+    """The nodes of the plan of the one statement of a read."""
     sent: list[tuple[str, object]] = []
     with database.read() as connection:
         event.listen(connection, "before_cursor_execute", lambda _c, _cur, sql, values, *_: sent.append((sql, values)))
         ask(connection)
         ((statement, values),) = sent
-        plan = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, values).scalar_one()  # type: ignore[arg-type]
-    found: list[str] = []
-    nodes = [plan[0]["Plan"]]
-    while nodes:
-        node = nodes.pop()
+        explained = connection.exec_driver_sql("EXPLAIN (FORMAT JSON) " + statement, values).scalar_one()  # type: ignore[arg-type]
+    nodes = [explained[0]["Plan"]]
+    for node in nodes:
+        # Grows while it is walked.
         nodes += node.get("Plans", [])
-        if node["Node Type"] == "Seq Scan":
-            found.append(node["Relation Name"])
-    return found
+    return nodes

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Table, select
 
+from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
 from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Classification, Evidence, Incident, Posting, Resolution
+from ledger.domain.model import Account, Classification, EntryKind, Evidence, Incident, Observation, Posting, Resolution
 from ledger.domain.needs import financial_book
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
@@ -67,6 +68,26 @@ def test_changed_hold(database: Database) -> None:
     assert found.resolution_kind is ResolutionKind.USAGE
 
 
+def test_hold_whose_attempt_failed_before_it_was_sent(database: Database) -> None:
+    before = s.hold(**s.DISPATCHED)
+    s.write(database, both(before))
+    failure = {"attempt": "1", "cause": "DNS_FAILURE", "adapter": "sdk", "adapter_revision": "7", "nonce": "6e"}
+    after = before._replace(failure=failure, retry_until=NOON, lease_expires_at=None, nonce_hash=None, version=2)
+    s.write(database, both(after), s.read(database, [s.settle()]))
+    assert s.read(database, [s.settle()]).holds[(T, "op-1")] == after
+
+
+def test_observations_and_who_has_a_receipt(database: Database) -> None:
+    bare = s.observation(observation_id=UUID(int=12), provider=None, provider_receipt=None, observed_at=None)
+    s.write(database, Decision(observations=[s.observation(), bare]))
+    assert [Observation._make(row) for row in stored(database, t.observation)] == [s.observation(), bare]
+    s.write(database, both(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
+    commands = [RecordReceipt(GATEWAY, "k", "op-9", "stripe", f"rcpt-{number}") for number in (1, 2, 3)]
+    assert s.read(database, commands).bound == {(T, "stripe", "rcpt-1"): "op-1", (T, "stripe", "rcpt-2"): "op-2"}
+    # The same id of another provider is another receipt.
+    assert s.read(database, [RecordReceipt(GATEWAY, "k", "op-9", "adyen", "rcpt-2")]).bound == {}
+
+
 def test_budgets_with_their_chains_and_books(database: Database) -> None:
     org, team = s.budget("org", ("org",), None), s.budget("team")
     user, other = s.budget("user", ("org", "team", "user"), "0"), s.budget("other", ("org", "other"))
@@ -116,7 +137,12 @@ def test_financial_book_is_opened_when_it_is_first_needed(database: Database) ->
 
 
 def test_entries_and_postings(database: Database) -> None:
-    entries = [s.entry(), s.entry(UUID(int=2), operation_id=None, effective_at=datetime(2020, 1, 1, tzinfo=UTC))]
+    linked = s.entry(UUID(int=3), kind=EntryKind.CORRECT, corrects=UUID(int=2))
+    entries = [
+        s.entry(),
+        s.entry(UUID(int=2), operation_id=None, effective_at=datetime(2020, 1, 1, tzinfo=UTC)),
+        linked,
+    ]
     lines = [
         s.posting(1, Account.AVAILABLE, "0.000000000000000001"),
         s.posting(2, Account.HELD, "-0.000000000000000001"),
@@ -159,6 +185,26 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
     facts = [Resolution._make(row)._replace(lines=tuple(row[9])) for row in stored(database, t.resolution)]
     assert facts == [s.resolution(), revised]
     assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+
+
+def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
+    first = s.resolution(lines=({"bucket": "requests", "amount": "2.25"},))
+    second = s.resolution(
+        revision=2, supersedes=b"d" * 32, digest=b"e" * 32, kind=ResolutionKind.NO_COST, amount=Decimal(0), lines=()
+    )
+    other = s.resolution(operation_id="op-2")
+    corrected = s.hold(**{**s.DISPATCHED, **s.SETTLED, "revision": 2})
+    for hold in (s.hold(), s.hold("op-2")):
+        s.write(database, both(hold))
+    for state in (s.DISPATCHED, s.SETTLED, {"revision": 2}):
+        hold = s.read(database, [s.settle()]).holds[(T, "op-1")]
+        s.write(database, both(hold._replace(**state, version=hold.version + 1)), s.read(database, [s.settle()]))
+    s.write(database, Decision(resolutions=[first, second, other]))
+    assert s.read(database, [s.settle()]).resolutions == {(T, "op-1"): [first, second]}
+    # Of a hold at its first revision they are needed only to correct it.
+    assert s.read(database, [s.settle("op-2")]).resolutions == {}
+    assert s.read(database, [s.correct(s.hold("op-2"), "1")]).resolutions == {(T, "op-2"): [other]}
+    assert s.read(database, [s.correct(corrected, "1")]).resolutions == {(T, "op-1"): [first, second]}
 
 
 def test_grants_by_reference(database: Database) -> None:
@@ -259,7 +305,7 @@ def test_tables_have_the_fields_of_the_model() -> None:
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
         (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
-        (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
+        (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
         assert {column for name in names for column in flat.get(name, [name])} == set(table.c.keys()), table.name

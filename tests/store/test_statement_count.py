@@ -11,7 +11,15 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
+from ledger.domain.attempt_commands import (
+    Cancel,
+    Heartbeat,
+    RecordDelivery,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+)
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.domain.model import Delivery
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.store.arrays import Array
 from ledger.store.database import Database
@@ -104,10 +112,19 @@ COSTS = {
         5,
     ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
     "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
-    "unknown": (3 + 1, 5),  # books; holds, books, entries, postings, receipts
+    "unknown": (3 + 1, 6),  # books; holds, books, entries, postings, receipts, observations
     "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
     "again": (3 + 2, 0),  # books, facts; the key has done its work
     "witness": (3 + 2, 2),  # books, facts; receipts, evidence
+}
+# The same for attempts, each on holds that were born DISPATCHING.
+COSTS_OF_ATTEMPTS = {
+    "heartbeat": (3, 1),  # holds
+    "failed": (3, 3),  # holds, receipts, observations
+    "retry": (3 + 1, 2),  # closed books; holds, receipts
+    "receipt": (3 + 2, 3),  # who has it, by record and by evidence; holds, receipts, observations
+    "delivery": (3, 2),  # receipts, observations
+    "cancel": (3 + 1, 6),  # as unknown
 }
 
 
@@ -121,6 +138,48 @@ def test_constant_number_of_statements(database: Database, recorder: Recorder) -
     for kind, (loads, saves) in COSTS.items():
         assert cost(database, recorder, commands(kind, few)) == loads + saves, kind
         assert cost(database, recorder, commands(kind, many)) == loads + saves, kind
+
+
+def test_constant_number_of_statements_for_attempts(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    few, many = ["one"], [f"op-{i:03}" for i in range(500)]
+    s.apply(database, [s.dispatched(i) for i in few + many])
+    for kind, (loads, saves) in COSTS_OF_ATTEMPTS.items():
+        assert cost(database, recorder, on_attempts(kind, few)) == loads + saves, kind
+        assert cost(database, recorder, on_attempts(kind, many)) == loads + saves, kind
+
+
+def on_attempts(kind: str, ids: list[str]) -> list[Command]:
+    match kind:
+        case "heartbeat":
+            return [Heartbeat(GATEWAY, i, i, "nonce-0123456789", timedelta(minutes=16)) for i in ids]
+        case "failed":
+            return [RecordFailedBeforeDispatch(GATEWAY, i, i, "nonce-0123456789", "DNS_FAILURE", "", "") for i in ids]
+        case "retry":
+            return [
+                BeginDispatch(GATEWAY, i, i, Dispatch("nonce-x-123456789", timedelta(minutes=1), "pod")) for i in ids
+            ]
+        case "receipt":
+            return [RecordReceipt(GATEWAY, i, i, "stripe", f"rcpt-{i}") for i in ids]
+        case "delivery":
+            return [RecordDelivery(GATEWAY, i, i, Delivery.COMPLETE) for i in ids]
+        case _:
+            return [Cancel(GATEWAY, i, i, "left") for i in ids]
+
+
+def test_corrections_and_what_they_superseded(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    few, many = ["one"], [f"op-{i:03}" for i in range(200)]
+    for ids in (["a"], ["b"], few, many):
+        s.apply(database, [s.dispatched(i) for i in ids])
+        s.apply(database, [s.settle(i, "0.5") for i in ids])
+    for ids in (few, many):
+        loaded = s.read(database, [s.settle(i) for i in ids])
+        corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
+        # holds, books, receipts, facts, revisions, clock; the seven of a settlement.
+        assert cost(database, recorder, corrections) == 6 + 7
+        # The key of what was superseded: the same, without anything to save.
+        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 6
 
 
 def test_a_period_that_a_hold_outlived_costs_one_look_up_more(database: Database, recorder: Recorder) -> None:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ledger.domain.batch import Outcome
-from ledger.domain.model import Hold, Incident
+from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.money import plain
+from ledger.domain.permission import WAY_OUT, Denial, Stopped
 from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.refusals import Reason, Refusal
-from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.service.errors import Refused, command_error
 from ledger.v1 import error_pb2, money_pb2
 from ledger.v1 import hold_pb2 as pb
@@ -34,6 +35,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES = {state: pb.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
 _KINDS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
 _QUOTES = {kind: pb.QuoteKind.Value(f"QUOTE_KIND_{kind}") for kind in QuoteKind}
+_DENIALS = {denial: pb.DenialReason.Value(f"DENIAL_REASON_{denial}") for denial in Denial}
+_STOPPED = {stopped: pb.Stopped.Value(f"STOPPED_{stopped}") for stopped in Stopped}
 _INCIDENTS = {name.removeprefix("INCIDENT_KIND_"): value for name, value in pb.IncidentKind.items() if value}
 
 
@@ -42,12 +45,58 @@ def reserve(message: pb.ReserveResponse, outcome: Outcome) -> None:
     message.replayed = outcome.replayed
     message.matched_by_operation = outcome.matched_by_operation
     message.may_send = outcome.may_send
+    if outcome.denial is not None:
+        _write_denial(message.denial, outcome.denial)
 
 
 def begin_dispatch(message: pb.BeginDispatchResponse, outcome: Outcome) -> None:
     write_hold(message.hold, _hold(outcome))
     message.replayed = outcome.replayed
     message.may_send = outcome.may_send
+    if outcome.denial is not None:
+        _write_denial(message.denial, outcome.denial)
+
+
+def heartbeat(message: pb.HeartbeatResponse, outcome: Outcome) -> None:
+    hold = _hold(outcome)
+    message.state = _STATES[hold.state]
+    message.applied = outcome.applied
+    message.may_continue = outcome.may_continue
+    message.attempt = hold.attempt
+    if hold.lease_expires_at is not None:
+        write_time(message.lease_expire_time, hold.lease_expires_at)
+    if hold.state is HoldState.OUTCOME_UNKNOWN:
+        message.recovery_action = error_pb2.RECOVERY_ACTION_NO_REPLAY
+
+
+def record_failed_before_dispatch(message: pb.RecordFailedBeforeDispatchResponse, outcome: Outcome) -> None:
+    write_hold(message.hold, _hold(outcome))
+    message.replayed = outcome.replayed
+    message.applied = outcome.applied
+
+
+def cancel(message: pb.CancelResponse, outcome: Outcome) -> None:
+    hold = _hold(outcome)
+    write_hold(message.hold, hold)
+    message.replayed = outcome.replayed
+    message.applied = outcome.applied
+    if outcome.stopped is not None:
+        message.stopped = _STOPPED[outcome.stopped]
+    if hold.state not in TERMINAL:
+        write_money(message.unsettled, hold.amount, hold.currency)
+
+
+def record_receipt(message: pb.RecordReceiptResponse, outcome: Outcome) -> None:
+    write_hold(message.hold, _hold(outcome))
+    message.replayed = outcome.replayed
+    message.applied = outcome.applied
+    if outcome.incident_id is not None:
+        message.incident_id = str(outcome.incident_id)
+
+
+def record_delivery(message: pb.RecordDeliveryResponse, outcome: Outcome) -> None:
+    write_hold(message.hold, _hold(outcome))
+    message.replayed = outcome.replayed
 
 
 def mark_outcome_unknown(message: pb.MarkOutcomeUnknownResponse, outcome: Outcome) -> None:
@@ -62,10 +111,20 @@ def release(message: pb.ReleaseResponse, outcome: Outcome) -> None:
 
 
 def resolve(message: pb.ResolveResponse, outcome: Outcome) -> None:
+    _write_reported(message, outcome)
+
+
+def correct(message: pb.CorrectResponse, outcome: Outcome) -> None:
+    _write_reported(message, outcome)
+
+
+def _write_reported(message: pb.ResolveResponse | pb.CorrectResponse, outcome: Outcome) -> None:
     write_hold(message.hold, _hold(outcome))
     message.replayed = outcome.replayed
     if outcome.incident_id is not None:
         message.incident_id = str(outcome.incident_id)
+    if outcome.superseded_by is not None:
+        message.superseded_by = outcome.superseded_by.hex()
 
 
 _WRITERS: Final[dict[str, Callable[[Any, Outcome], None]]] = {
@@ -74,6 +133,12 @@ _WRITERS: Final[dict[str, Callable[[Any, Outcome], None]]] = {
     "mark_outcome_unknown": mark_outcome_unknown,
     "release": release,
     "resolve": resolve,
+    "correct": correct,
+    "heartbeat": heartbeat,
+    "record_failed_before_dispatch": record_failed_before_dispatch,
+    "cancel": cancel,
+    "record_receipt": record_receipt,
+    "record_delivery": record_delivery,
 }
 
 
@@ -143,6 +208,25 @@ def write_full_hold(message: pb.Hold, hold: Hold) -> None:
     write_quote(message.quote, hold.quote)
 
 
+def write_revision(message: pb.Resolution, resolution: Resolution) -> None:
+    """A revision with all that is known of it."""
+    message.kind = _KINDS[resolution.kind]
+    message.revision = resolution.revision
+    message.digest = resolution.digest.hex()
+    write_money(message.amount, resolution.amount, resolution.currency)
+    if resolution.cost_over_hold:
+        write_money(message.cost_over_hold, resolution.cost_over_hold, resolution.currency)
+    write_time(message.resolve_time, resolution.recorded_at)
+    message.supersedes = (resolution.supersedes or b"").hex()
+    message.evidence_id = str(resolution.evidence_id or "")
+    message.entry_id = str(resolution.entry_id or "")
+    message.actor = resolution.actor
+    message.reason = resolution.reason or ""
+    for line in resolution.lines:
+        quantity, per = int(line["quantity"]), int(line["per"])
+        message.lines.add(bucket=line["bucket"], quantity=quantity, rate=line["rate"], per=per, amount=line["amount"])
+
+
 def write_incident(message: pb.Incident, incident: Incident) -> None:
     message.incident_id = str(incident.incident_id)
     message.kind = _INCIDENTS[incident.kind]
@@ -183,6 +267,17 @@ def _write_attempt(message: pb.Attempt, hold: Hold) -> None:
         message.provider_receipt = hold.provider_receipt
     if hold.inferred:
         message.inferred = True
+    if hold.dispatcher is not None:
+        message.actor = hold.dispatcher
+    if hold.failure is not None:
+        message.failed_before_dispatch = pb.NeverSentCause.Value(f"NEVER_SENT_CAUSE_{hold.failure['cause']}")
+    if hold.retry_until is not None:
+        write_time(message.retry_until_time, hold.retry_until)
+
+
+def _write_denial(message: pb.Denial, denial: Denial) -> None:
+    message.reason = _DENIALS[denial]
+    message.way_out = WAY_OUT[denial]
 
 
 def _write_resolution(message: pb.Resolution, hold: Hold) -> None:

@@ -35,7 +35,6 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
         write_time(message.period_start_time, book.period_start)
     if book.period_end is not None:
         write_time(message.period_end_time, book.period_end)
-    message.book_id = book.book_id
     balances = message.balances
     balances.authority = plain(book.authority)
     balances.available = plain(book.available)
@@ -45,6 +44,7 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     balances.deficit = plain(book.deficit)
     balances.open_holds = book.open_holds
     balances.carried = plain(book.carried)
+    balances.book_id = book.book_id
     if as_of is not None:
         write_time(balances.as_of, as_of)
 
@@ -58,6 +58,7 @@ def write_entry(message: journal_pb2.Entry, entry: Entry, labels: Mapping[str, s
     message.accounting_date = entry.accounting_date.isoformat()
     message.operation_id = entry.operation_id or ""
     message.actor = entry.actor
+    message.corrects = str(entry.corrects or "")
     message.labels.update(labels)
 
 

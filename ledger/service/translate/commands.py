@@ -1,29 +1,36 @@
 """Requests about holds, to commands. On the hot path: a command of a batch costs a few microseconds here."""
 
 import logging
+import re
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Final
 
 from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER
 from ledger.domain.commands import (
     BeginDispatch,
+    Correct,
     Dispatch,
     HoldCommand,
     MarkOutcomeUnknown,
+    NoCostProof,
     Release,
     Reserve,
     Resolve,
+    Usage,
 )
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.access import HOLDS, denied
+from ledger.service.translate import attempts
 from ledger.service.translate.evidence import no_cost_proof, usage
 from ledger.service.translate.fields import (
+    DEFAULT_SPAN,
     LEAST_NONCE,
+    LEAST_SPAN,
     MAX_INT32,
+    MOST_SPAN,
     InvalidField,
     amount,
     duration,
@@ -31,6 +38,7 @@ from ledger.service.translate.fields import (
     entries,
     identifier,
     labels,
+    lease,
     money,
     number,
     optional_identifier,
@@ -42,10 +50,8 @@ log = logging.getLogger("ledger.service")
 
 MAX_COMMANDS = 1000
 MAX_BUDGETS = 32
-DEFAULT_SPAN = timedelta(minutes=15)
-LEAST_SPAN = timedelta(seconds=1)
-MOST_SPAN = timedelta(hours=24)
 _GROUPS = frozenset(GROUPS)
+_is_digest = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 _UNREAD = Refusal(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 MAX_CHOICES = 1000
@@ -102,10 +108,7 @@ def release(request: pb.ReleaseRequest, caller: Caller) -> Release:
 
 
 def resolve(request: pb.ResolveRequest, caller: Caller) -> Resolve:
-    kind = request.WhichOneof("evidence")
-    if kind is None:
-        raise InvalidField("evidence", "must be given: usage or no_cost")
-    evidence = usage(request.usage) if kind == "usage" else no_cost_proof(request.no_cost)
+    evidence = _evidence(request)
     return Resolve(
         caller,
         identifier(request.idempotency_key, "idempotency_key"),
@@ -116,12 +119,40 @@ def resolve(request: pb.ResolveRequest, caller: Caller) -> Resolve:
     )
 
 
+def correct(request: pb.CorrectRequest, caller: Caller) -> Correct:
+    if _is_digest(request.digest_in_force) is None:
+        raise InvalidField("digest_in_force", "must be 64 digits of lower-case hex: the digest of a resolution")
+    return Correct(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        bytes.fromhex(request.digest_in_force),
+        _evidence(request),
+        text(request.reason, "reason", least=1),
+        number(request.attempt, "attempt", 0, MAX_INT32),
+        text(request.accept_overrun_reason, "accept_overrun_reason"),
+    )
+
+
+def _evidence(request: pb.ResolveRequest | pb.CorrectRequest) -> Usage | NoCostProof:
+    kind = request.WhichOneof("evidence")
+    if kind is None:
+        raise InvalidField("evidence", "must be given: usage or no_cost")
+    return usage(request.usage) if kind == "usage" else no_cost_proof(request.no_cost)
+
+
 _READERS: Final[dict[str, tuple[str, Callable[[Any, Caller], HoldCommand]]]] = {
     "reserve": (HOLDS + "Reserve", reserve),
     "begin_dispatch": (HOLDS + "BeginDispatch", begin_dispatch),
     "mark_outcome_unknown": (HOLDS + "MarkOutcomeUnknown", mark_outcome_unknown),
     "release": (HOLDS + "Release", release),
     "resolve": (HOLDS + "Resolve", resolve),
+    "correct": (HOLDS + "Correct", correct),
+    "heartbeat": (HOLDS + "Heartbeat", attempts.heartbeat),
+    "record_failed_before_dispatch": (HOLDS + "RecordFailedBeforeDispatch", attempts.record_failed_before_dispatch),
+    "cancel": (HOLDS + "Cancel", attempts.cancel),
+    "record_receipt": (HOLDS + "RecordReceipt", attempts.record_receipt),
+    "record_delivery": (HOLDS + "RecordDelivery", attempts.record_delivery),
 }
 
 
@@ -157,7 +188,7 @@ def batch(request: pb.BatchExecuteRequest, caller: Caller) -> tuple[list[str], l
 def _dispatch(message: pb.Dispatch) -> Dispatch:
     return Dispatch(
         text(message.nonce, "dispatch.nonce", least=LEAST_NONCE),
-        duration(message.lease, "dispatch.lease", LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN,
+        lease(message, "dispatch.lease"),
         text(message.executor, "dispatch.executor"),
     )
 

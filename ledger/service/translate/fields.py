@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from ledger.domain.cards import MAX_QUANTITY
 from ledger.domain.money import NotMoney, parse_amount, parse_currency, parse_price
 from ledger.domain.refusals import Reason, Refusal
-from ledger.v1 import money_pb2
+from ledger.v1 import hold_pb2, money_pb2
 
 Name = TypeVar("Name")
 
@@ -35,6 +35,9 @@ MAX_LABELS = 32
 MAX_TEXT = 256
 LEAST_NONCE = 16
 MAX_INT32 = 2**31 - 1
+DEFAULT_SPAN = timedelta(minutes=15)
+LEAST_SPAN = timedelta(seconds=1)
+MOST_SPAN = timedelta(hours=24)
 
 
 class InvalidField(ValueError):
@@ -111,6 +114,11 @@ def duration(value: Duration, path: str, least: timedelta, most: timedelta) -> t
     if not least // _MICRO * 1000 <= nanos <= most // _MICRO * 1000:
         raise InvalidField(path, f"must be {_seconds(least)} s to {_seconds(most)} s")
     return timedelta(microseconds=nanos // 1000)
+
+
+def lease(message: hold_pb2.Dispatch | hold_pb2.HeartbeatRequest, path: str) -> timedelta:
+    """How long an attempt may run."""
+    return duration(message.lease, path, LEAST_SPAN, MOST_SPAN) if message.HasField("lease") else DEFAULT_SPAN
 
 
 def instant(value: Timestamp, path: str) -> datetime:

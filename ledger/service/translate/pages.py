@@ -14,7 +14,8 @@ from uuid import UUID
 
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
-from ledger.service.translate.fields import InvalidField, identifier, text
+from ledger.domain.money import parse_amount
+from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier, text
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -42,6 +43,18 @@ def time_key(key: str) -> None:
 def version_key(key: str) -> None:
     """A key that is the number of a row in its book."""
     if not (key.isascii() and key.isdecimal() and len(key) < 20 and int(key) <= _LARGEST_VERSION):
+        raise ValueError(key)
+
+
+def amount_key(key: str) -> None:
+    """A key that is an amount."""
+    parse_amount(key)
+
+
+def revision_key(key: str) -> None:
+    """A key that is the number of a resolution's revision."""
+    version_key(key)
+    if int(key) > MAX_INT32:
         raise ValueError(key)
 
 

@@ -14,7 +14,16 @@ from ledger.service.translate.fields import (
     optional_identifier,
     text,
 )
-from ledger.service.translate.pages import Place, id_key, name_key, place, time_key, version_key
+from ledger.service.translate.pages import (
+    Place,
+    amount_key,
+    id_key,
+    name_key,
+    place,
+    revision_key,
+    time_key,
+    version_key,
+)
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
 
 _STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
@@ -30,10 +39,22 @@ def holds(request: hold_pb2.ListHoldsRequest, caller: Caller) -> tuple[Place, Ho
     return place("ListHolds", caller, request.page_size, request.page_token, (name_key,), **filters), state, group
 
 
+def open_holds(request: hold_pb2.ListOpenHoldsRequest, caller: Caller) -> tuple[Place, str]:
+    book = _book(request.book_id)
+    keys = (amount_key, name_key)
+    return place("ListOpenHolds", caller, request.page_size, request.page_token, keys, book_id=book), book
+
+
 def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[Place, str | None]:
     operation = optional_identifier(request.operation_id, "operation_id")
     size, token = request.page_size, request.page_token
     return place("ListIncidents", caller, size, token, (time_key, id_key), operation_id=operation or ""), operation
+
+
+def resolutions(request: hold_pb2.ListResolutionsRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    size, token = request.page_size, request.page_token
+    return place("ListResolutions", caller, size, token, (revision_key,), operation_id=operation), operation
 
 
 def budgets(request: budget_pb2.ListBudgetsRequest, caller: Caller) -> tuple[Place, str | None]:
@@ -55,8 +76,12 @@ def entries(request: journal_pb2.ListEntriesRequest, caller: Caller) -> tuple[Pl
 
 
 def postings(request: journal_pb2.ListPostingsRequest, caller: Caller) -> tuple[Place, str]:
-    book = text(request.book_id, "book_id", least=1, most=_LONGEST_BOOK_ID)
+    book = _book(request.book_id)
     return place("ListPostings", caller, request.page_size, request.page_token, (version_key,), book_id=book), book
+
+
+def _book(value: str) -> str:
+    return text(value, "book_id", least=1, most=_LONGEST_BOOK_ID)
 
 
 class BalanceAsked(NamedTuple):

@@ -4,7 +4,9 @@ Each law is one query with one row for each thing that is held to it: NULL if it
 what is wrong. They are asked in one snapshot.
 """
 
+from ledger.store.laws.attempts import ATTEMPTS
 from ledger.store.laws.books import BOOKS
+from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
@@ -23,7 +25,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS)
 
 __all__ = [
     "EXAMPLES",

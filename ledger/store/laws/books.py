@@ -20,7 +20,9 @@ def _difference(account: Account) -> str:
 
 _SUMS = ", ".join(map(_sum, Account))
 _DIFFERENCES = ", ".join(map(_difference, Account))
-_POSITIVE = [account for account in Account if account not in (Account.AVAILABLE, Account.AUTHORITY)]
+# A period may begin in debt, and a stripe of the financial book is only a summand: see 2.9.
+_ANY_SIGN = {Account.AVAILABLE, Account.AUTHORITY, Account.EXPENSE, Account.PAYABLE}
+_POSITIVE = [account for account in Account if account not in _ANY_SIGN]
 _NEGATIVES = ", ".join(f"CASE WHEN {account.lower()} < 0 THEN '{account} is negative' END" for account in _POSITIVE)
 
 BOOKS = (
@@ -57,7 +59,7 @@ BOOKS = (
     ),
     Law(
         "2.4",
-        "AVAILABLE is never below its floor, which is that of the budget; but AUTHORITY in debt no other balance is negative.",
+        "AVAILABLE is never below its floor, the budget's; no other balance of a budget is negative, but AUTHORITY in debt.",
         f"""
         SELECT format('book %s of %s: ', b.book_id, b.tenant) || nullif(concat_ws(', ',
             CASE WHEN available < floor THEN format('AVAILABLE is %s, below %s', trim_scale(available), trim_scale(floor)) END,
@@ -150,6 +152,19 @@ BOOKS = (
             SELECT tenant, quote->>'provider' AS provider, quote->>'model' AS model, currency, sum(settled) AS settled
             FROM hold WHERE settled IS NOT NULL GROUP BY 1, 2, 3, 4
         ) h USING (tenant, provider, model, currency)
+        """,
+    ),
+    Law(
+        "2.9",
+        "EXPENSE over the stripes of a provider, model and currency is not negative, and no budget has any.",
+        """
+        SELECT CASE
+            WHEN budget_id IS NOT NULL AND sum(expense) <> 0
+                THEN format('budget %s of %s has EXPENSE %s', budget_id, tenant, trim_scale(sum(expense)))
+            WHEN sum(expense) < 0 THEN format('%s at provider %s, model %s in %s: EXPENSE is %s',
+                tenant, provider, model, currency, trim_scale(sum(expense)))
+            END
+        FROM book GROUP BY tenant, budget_id, provider, model, currency
         """,
     ),
 )

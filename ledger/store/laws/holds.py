@@ -99,11 +99,13 @@ HOLDS = (
     ),
     Law(
         "4.1",
-        "A hold that was ever dispatched is not RELEASED, and one beyond RESERVED has an attempt.",
+        "A hold that was ever dispatched is not RELEASED, unless a correction found that out; one beyond RESERVED has an attempt.",
         """
         SELECT CASE
-            WHEN state = 'RELEASED' AND attempt > 0 AND NOT inferred
+            WHEN state = 'RELEASED' AND attempt > 0 AND NOT (inferred AND revision > 1)
                 THEN format('operation %s of %s was dispatched, and is RELEASED', operation_id, tenant)
+            WHEN state = 'RELEASED' AND settled <> 0 AND revision < 2
+                THEN format('operation %s of %s is RELEASED at a cost that no correction brought', operation_id, tenant)
             WHEN state = 'RELEASED' AND EXISTS (SELECT FROM entry e WHERE e.tenant = h.tenant AND e.operation_id = h.operation_id
                 AND e.kind = 'OUTCOME_UNKNOWN')
                 THEN format('operation %s of %s was unknown, and is RELEASED', operation_id, tenant)
@@ -137,8 +139,8 @@ HOLDS = (
                 THEN format('operation %s of %s stands at revision %s, %s %s, its resolution at %s, %s %s%s', operation_id, tenant,
                     h.revision, h.resolution_kind, trim_scale(h.settled), r.revision, r.kind, trim_scale(r.amount),
                     CASE WHEN h.resolution_digest IS DISTINCT FROM r.digest THEN '; the digests differ' ELSE '' END)
-            WHEN (h.state = 'RELEASED' AND r.kind NOT IN ('NEVER_DISPATCHED', 'USAGE'))
-                OR (h.state = 'SETTLED' AND r.kind NOT IN ('USAGE', 'NO_COST')) OR (r.kind <> 'USAGE' AND r.amount <> 0)
+            WHEN (h.state = 'RELEASED' AND r.revision = 1) <> (r.kind = 'NEVER_DISPATCHED')
+                OR r.kind NOT IN ('NEVER_DISPATCHED', 'USAGE', 'NO_COST') OR (r.kind <> 'USAGE' AND r.amount <> 0)
                 THEN format('operation %s of %s is %s on %s of %s', operation_id, tenant, h.state, r.kind, trim_scale(r.amount))
             END
         FROM hold h FULL JOIN latest r USING (tenant, operation_id)
@@ -176,15 +178,18 @@ HOLDS = (
                     IS DISTINCT FROM ('AUTHORITATIVE'::text, r.kind, r.digest)
                 THEN format('revision %s of operation %s of %s rests on evidence that is %s', r.revision, r.operation_id, r.tenant,
                     coalesce(v.classification || ' ' || v.kind, 'not there'))
-            WHEN h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT') AND v.classification = 'AUTHORITATIVE'
+            WHEN r.revision = h.revision AND h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT')
                 THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
-            WHEN r.kind = 'USAGE' AND h.state = 'SETTLED' AND NOT h.execution_seen
+            WHEN r.kind = 'USAGE' AND NOT h.execution_seen
                 THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))
-                THEN format('operation %s of %s has a provider receipt that no evidence brought', r.operation_id, r.tenant)
-            WHEN r.entry_id IS NULL AND (h.amount <> 0 OR r.amount <> 0)
+                AND NOT EXISTS (
+                    SELECT FROM observation o WHERE (o.tenant, o.operation_id, o.provider_receipt)
+                        = (h.tenant, h.operation_id, h.provider_receipt))
+                THEN format('operation %s of %s has a provider receipt that nobody brought', r.operation_id, r.tenant)
+            WHEN r.entry_id IS NULL AND r.revision = 1 AND (h.amount <> 0 OR r.amount <> 0)
                 THEN format('revision %s of operation %s of %s has no entry', r.revision, r.operation_id, r.tenant)
             WHEN r.entry_id IS NOT NULL AND e.operation_id IS DISTINCT FROM r.operation_id
                 THEN format('the entry of revision %s of operation %s of %s is of another or not there',

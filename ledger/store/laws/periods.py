@@ -17,7 +17,7 @@ _ROLLED = """
 
 PERIODS = (
     Law(
-        "2.9",
+        "2.10",
         "The periods of a budget follow each other without an overlap, and only the last is open.",
         """
         SELECT CASE
@@ -36,7 +36,7 @@ PERIODS = (
         """,
     ),
     Law(
-        "2.10",
+        "2.11",
         "What is carried leaves one period of a budget and arrives in a later; more arrives only by limits of those between.",
         f"""
         SELECT CASE
@@ -52,7 +52,7 @@ PERIODS = (
         """,  # noqa: S608 - put together from constants
     ),
     Law(
-        "2.11",
+        "2.12",
         "What a book says was carried into its period is what rollovers brought.",
         f"""
         SELECT CASE WHEN b.carried <> coalesce(r.amount, 0) THEN

@@ -45,11 +45,16 @@ RECORDS = (
     ),
     Law(
         "6.3",
-        "Evidence and incidents are about holds, and grants about budgets, with the entry that posted them.",
+        "Evidence, observations and incidents are about holds, and grants about budgets, with the entry that posted them.",
         """
         SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (v.tenant, v.operation_id))
             THEN format('evidence %s of %s is about operation %s, which has no hold', v.evidence_id, v.tenant, v.operation_id) END
         FROM evidence v
+        UNION ALL
+        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (o.tenant, o.operation_id))
+            THEN format('observation %s of %s is about operation %s, which has no hold', o.observation_id, o.tenant, o.operation_id)
+            END
+        FROM observation o
         UNION ALL
         SELECT CASE WHEN i.kind <> 'WRITE_MISMATCH'
             AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))

@@ -6,7 +6,7 @@ with database.read() as connection:
 
 from ledger.store.read.budgets import BudgetState, get_budget, list_budgets
 from ledger.store.read.cards import get_card, list_cards
-from ledger.store.read.holds import due, get_hold, list_holds, list_incidents
+from ledger.store.read.holds import due, get_hold, list_holds, list_incidents, list_open_holds, list_resolutions
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
 from ledger.store.read.writes import Invocation, Written, list_invocations, written
@@ -30,6 +30,8 @@ __all__ = [
     "list_holds",
     "list_incidents",
     "list_invocations",
+    "list_open_holds",
     "list_postings",
+    "list_resolutions",
     "written",
 ]

@@ -1,16 +1,18 @@
 """Holds, the incidents about them, and which of them the sweep must look at."""
 
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, func, select, tuple_
+from sqlalchemy import Connection, and_, any_, bindparam, func, literal, or_, select, tuple_, union_all
 
-from ledger.domain.model import Hold, Incident
+from ledger.domain.model import Hold, Incident, Resolution
+from ledger.domain.money import plain
 from ledger.domain.states import HoldState
 from ledger.store.read.page import Key, Page, page
-from ledger.store.rows import hold_from
+from ledger.store.rows import hold_from, resolution_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import due_at, hold, incident, may_be_due
+from ledger.store.tables import due_at, hold, incident, is_unknown, may_be_due, resolution
 
 
 def get_hold(connection: Connection, tenant: str, operation_id: str) -> Hold | None:
@@ -41,6 +43,25 @@ def list_holds(
     return page(rows, limit, lambda row: hold_from(tuple(row)), lambda item: (item.operation_id,))
 
 
+def list_open_holds(
+    connection: Connection, tenant: str, book_id: str, *, limit: int, after: Key | None = None
+) -> Page[Hold]:
+    """The holds that are not terminal and have the book on their path, the largest first. The key is (amount, operation_id).
+
+    It goes through the indexes of open holds, those of other budgets among them: its cost grows with what is open, and not with
+    what ever was. An index by book would have to be kept for every level of every hold.
+    """
+    here = (hold.c.tenant == tenant, literal(book_id) == any_(hold.c.books))
+    found = union_all(*(columns_of(hold).where(*here, state) for state in (may_be_due, is_unknown))).subquery()
+    query = select(found)
+    if after is not None:
+        amount, operation_id = Decimal(after[0]), after[1]
+        next_ones = or_(found.c.amount < amount, and_(found.c.amount == amount, found.c.operation_id > operation_id))
+        query = query.where(next_ones)
+    rows = connection.execute(query.order_by(found.c.amount.desc(), found.c.operation_id).limit(limit + 1)).all()
+    return page(rows, limit, lambda row: hold_from(tuple(row)), lambda item: (plain(item.amount), item.operation_id))
+
+
 def list_incidents(
     connection: Connection, tenant: str, *, limit: int, after: Key | None = None, operation_id: str | None = None
 ) -> Page[Incident]:
@@ -56,6 +77,23 @@ def list_incidents(
     newest = (incident.c.opened_at.desc(), incident.c.incident_id.desc())
     rows = connection.execute(query.order_by(*newest).limit(limit + 1)).all()
     return page(rows, limit, Incident._make, lambda item: (item.opened_at.isoformat(), str(item.incident_id)))
+
+
+def list_resolutions(
+    connection: Connection, tenant: str, operation_id: str, *, limit: int, after: Key | None = None
+) -> Page[Resolution] | None:
+    """The revisions of a hold, the first one first; None if there is no such hold. The key is (revision,)."""
+    seen = int(after[0]) if after is not None else 0
+    r = resolution.c
+    its = (r.tenant == hold.c.tenant) & (r.operation_id == hold.c.operation_id) & (r.revision > seen)
+    query = columns_of(resolution).select_from(hold.outerjoin(resolution, its))
+    query = query.where(hold.c.tenant == tenant, hold.c.operation_id == operation_id)
+    rows = connection.execute(query.order_by(r.revision).limit(limit + 1)).all()
+    if not rows:
+        return None
+    # A hold without a later revision gives one row, of nulls.
+    revisions = [row for row in rows if row[0] is not None]
+    return page(revisions, limit, lambda row: resolution_from(tuple(row)), lambda item: (str(item.revision),))
 
 
 def due(connection: Connection, limit: int) -> list[tuple[str, str]]:

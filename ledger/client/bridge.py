@@ -1,0 +1,194 @@
+"""The ledger for programs without an event loop: one thread runs one, and every method is a call into it.
+
+Nothing is written twice: a method here is the asynchronous one, wrapped, with its parameters and its answer. Calls of several
+threads meet in the one loop, and go to the ledger together.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from ledger.client.guard import Event, Guard, Usage
+from ledger.client.ledger import Ledger
+from ledger.client.relay import Relay, never
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Inner = TypeVar("Inner")
+
+
+class Bridge:
+    """A thread with an event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="ledger-client", daemon=True)
+        self._thread.start()
+
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Waits for the work, which goes on in the thread. If the wait is interrupted (Ctrl-C) the work is cancelled."""
+        if threading.current_thread() is self._thread or self.closed:
+            work.close()
+            raise RuntimeError("this client is closed, or is called from within its own event loop")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        if not self.closed:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+
+class _Wrapped(Generic[Inner]):
+    """An asynchronous object, and the bridge to it."""
+
+    def __init__(self, bridge: Bridge, inner: Inner) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+
+def _waiting(
+    method: Callable[Concatenate[Inner, Parameters], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[_Wrapped[Inner], Parameters], Result]:
+    """The method, waited for."""
+
+    @functools.wraps(method)
+    def call(self: _Wrapped[Inner], /, *args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return self._bridge.run(method(self._inner, *args, **named))
+
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[Inner, Parameters], AsyncIterator[Result]],
+) -> Callable[Concatenate[_Wrapped[Inner], Parameters], Iterator[Result]]:
+    """The method, whose items are waited for one by one."""
+
+    @functools.wraps(method)
+    def call(self: _Wrapped[Inner], /, *args: Parameters.args, **named: Parameters.kwargs) -> Iterator[Result]:
+        items = method(self._inner, *args, **named)
+
+        async def following() -> tuple[Result] | None:
+            async for item in items:
+                return (item,)
+            return None
+
+        while (found := self._bridge.run(following())) is not None:
+            yield found[0]
+
+    return call
+
+
+def _guarding(
+    method: Callable[Concatenate[Ledger, Parameters], Guard],
+) -> "Callable[Concatenate[LedgerSync, Parameters], GuardSync]":
+    @functools.wraps(method)
+    def call(self: "LedgerSync", /, *args: Parameters.args, **named: Parameters.kwargs) -> "GuardSync":
+        return GuardSync(self._bridge, method(self._inner, *args, **named))
+
+    return call
+
+
+class GuardSync(_Wrapped[Guard]):
+    """`with ledger.guard(…) as operation`: see `ledger.client.guard`."""
+
+    begin_dispatch = _waiting(Guard.begin_dispatch)
+    settle = _waiting(Guard.settle)
+    rejected = _waiting(Guard.rejected)
+    never_sent = _waiting(Guard.never_sent)
+    cache_hit = _waiting(Guard.cache_hit)
+    outcome_unknown = _waiting(Guard.outcome_unknown)
+    release = _waiting(Guard.release)
+    hold = property(lambda self: self._inner.hold)
+    may_send = property(lambda self: self._inner.may_send)
+    operation_id = property(lambda self: self._inner.operation_id)
+    end_of_stream = _waiting(Guard.end_of_stream)
+
+    def stream(
+        self,
+        events: Iterable[Event],
+        *,
+        usage: Callable[[Event], Usage | None],
+        terminal: Callable[[Event], bool] = never,
+    ) -> Iterator[Event]:
+        """`Guard.stream` over events that are read in the caller's own thread."""
+        relay: Relay[Event, Usage] = Relay(usage, terminal)
+        for event in events:
+            if relay.passes(event):
+                yield event
+            elif relay.found is not None:
+                self._inner.found(relay.found)
+        self.end_of_stream()
+        yield from relay.held
+
+    def __enter__(self) -> Self:
+        self._bridge.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bridge.run(self._inner.__aexit__(kind, error, traceback))
+
+
+class LedgerSync(_Wrapped[Ledger]):
+    """`with LedgerSync.connect(address, token) as ledger`. For any number of threads; not to be used on after a fork."""
+
+    guard = _guarding(Ledger.guard)
+    reserve = _waiting(Ledger.reserve)
+    begin_dispatch = _waiting(Ledger.begin_dispatch)
+    resolve = _waiting(Ledger.resolve)
+    mark_outcome_unknown = _waiting(Ledger.mark_outcome_unknown)
+    release = _waiting(Ledger.release)
+    get_hold = _waiting(Ledger.get_hold)
+    list_holds = _iterating(Ledger.list_holds)
+    create_budget = _waiting(Ledger.create_budget)
+    grant_budget = _waiting(Ledger.grant_budget)
+    get_budget = _waiting(Ledger.get_budget)
+    ask = _waiting(Ledger.ask)
+    execute = _waiting(Ledger.execute)
+    stubs = property(lambda self: self._inner.stubs)
+
+    @classmethod
+    def connect(cls, address: str, token: str, **options: Any) -> "LedgerSync":
+        """As `Ledger.connect`."""
+
+        async def made() -> Ledger:
+            return Ledger.connect(address, token, **options)
+
+        bridge = Bridge()
+        try:
+            return cls(bridge, bridge.run(made()))
+        except BaseException:
+            bridge.close()
+            raise
+
+    def close(self) -> None:
+        """As `Ledger.close`; then the thread ends. A second time it does nothing."""
+        if not self._bridge.closed:
+            self._bridge.run(self._inner.close())
+            self._bridge.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,82 @@
+"""Commands on holds, each with its idempotency key: the caller's, or the one derived from it (see `ledger.client.keys`)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TypeAlias
+
+from ledger.client.keys import permission_key, report_key
+from ledger.client.messages import Evidence, span
+from ledger.v1 import hold_pb2 as pb
+
+Request: TypeAlias = (
+    pb.ReserveRequest | pb.BeginDispatchRequest | pb.ResolveRequest | pb.MarkOutcomeUnknownRequest | pb.ReleaseRequest
+)
+
+
+def reserve_request(
+    operation_id: str,
+    budgets: Sequence[str],
+    quote: pb.QuoteSpec,
+    *,
+    key: str | None,
+    ttl: timedelta | None,
+    exclusive_key: str,
+    request_group: str,
+    labels: Mapping[str, str] | None,
+) -> pb.ReserveRequest:
+    return pb.ReserveRequest(
+        idempotency_key=key or permission_key(operation_id, "reserve"),
+        operation_id=operation_id,
+        budget_ids=budgets,
+        quote=quote,
+        ttl=None if ttl is None else span(ttl),
+        exclusive_key=exclusive_key,
+        request_group=request_group,
+        labels=labels,
+    )
+
+
+def begin_command(operation_id: str, dispatch: pb.Dispatch, *, key: str | None = None) -> pb.Command:
+    request = pb.BeginDispatchRequest(
+        idempotency_key=key or permission_key(operation_id, "dispatch"), operation_id=operation_id, dispatch=dispatch
+    )
+    return pb.Command(begin_dispatch=request)
+
+
+def resolve_command(
+    operation_id: str,
+    evidence: Evidence,
+    *,
+    attempt: int = 0,
+    accept_overrun_reason: str = "",
+    key: str | None = None,
+) -> pb.Command:
+    request = pb.ResolveRequest(operation_id=operation_id, attempt=attempt, accept_overrun_reason=accept_overrun_reason)
+    if isinstance(evidence, pb.UsageEvidence):
+        request.usage.CopyFrom(evidence)
+    else:
+        request.no_cost.CopyFrom(evidence)
+    request.idempotency_key = key or report_key(operation_id, "resolve", request)
+    return pb.Command(resolve=request)
+
+
+def unknown_command(operation_id: str, observation: str, *, key: str | None = None) -> pb.Command:
+    request = pb.MarkOutcomeUnknownRequest(operation_id=operation_id, observation=observation)
+    request.idempotency_key = key or report_key(operation_id, "unknown", request)
+    return pb.Command(mark_outcome_unknown=request)
+
+
+def release_command(operation_id: str, *, key: str | None = None) -> pb.Command:
+    request = pb.ReleaseRequest(
+        idempotency_key=key or permission_key(operation_id, "release"), operation_id=operation_id
+    )
+    return pb.Command(release=request)
+
+
+def request_of(command: pb.Command) -> Request:
+    """The request that a command carries; each has an operation and a key. Raises ValueError if it carries none."""
+    name = command.WhichOneof("command")
+    if name is None:
+        raise ValueError("the command has no request")
+    request: Request = getattr(command, name)
+    return request

@@ -1,0 +1,291 @@
+"""A hold around a call to a provider.
+
+    async with ledger.guard("op-1", budgets=["team"], quote=quote) as operation:
+        await operation.begin_dispatch()
+        response = await provider(…)
+        await operation.settle(response)
+
+Leaving the block without a resolution does the honest thing: before the dispatch the money is released, after it the outcome is
+unknown. An exception out of `__aenter__` or `begin_dispatch` says that the call must not be sent.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from enum import Enum, auto
+from types import TracebackType
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from ledger.client.commands import begin_command, release_command, resolve_command, unknown_command
+from ledger.client.errors import LedgerError, NotDone, NotPermitted, Refused
+from ledger.client.finaliser import Finalisers
+from ledger.client.leaving import Leaving
+from ledger.client.messages import Amount, Evidence, dispatch, usage_evidence
+from ledger.client.relay import Relay, never
+from ledger.v1 import hold_pb2 as pb
+
+Event = TypeVar("Event")
+Usage: TypeAlias = Mapping[str, Any] | pb.UsageEvidence
+ADAPTER: Final = "ledger.client"
+ADAPTER_REVISION: Final = "1"
+
+
+class Executor(Protocol):
+    """Who executes the commands of a guard."""
+
+    finalisers: Finalisers
+
+    async def execute(self, command: pb.Command, timeout: timedelta | None = None) -> pb.CommandResult: ...
+
+
+class Stage(Enum):
+    """How far the operation is, as far as this guard knows."""
+
+    NEW = auto()
+    RESERVING = auto()
+    """A reserve was asked for and not answered: there may be a hold."""
+    RESERVED = auto()
+    BEGINNING = auto()
+    """The permission was asked for and not answered: nothing was sent, but the hold may say that it was."""
+    PERMITTED = auto()
+    """The permission was given: from here on the call may have been sent."""
+    TOLD = auto()
+    """The ledger knows what became of it."""
+    NOT_OURS = auto()
+    """There is nothing to end, or it is another's to end."""
+
+
+_NOT_SENT: Final = frozenset({Stage.RESERVING, Stage.RESERVED, Stage.BEGINNING})
+
+
+class Guard:
+    """One operation, to be entered once. `hold` is as the ledger said last. Errors are those of `ledger.client.errors`."""
+
+    def __init__(
+        self,
+        ledger: Executor,
+        request: pb.ReserveRequest,
+        *,
+        provider: str,
+        dispatch: bool,
+        lease: timedelta | None,
+        executor: str,
+        adapter: str,
+        adapter_revision: str,
+        timeout: timedelta | None,
+    ) -> None:
+        self.hold = pb.Hold()
+        self.operation_id = request.operation_id
+        self._ledger = ledger
+        self._request = request
+        self._provider = provider
+        self._at_once = dispatch
+        self._lease = lease
+        self._executor = executor
+        self._adapter = adapter or ADAPTER
+        self._revision = adapter_revision or ADAPTER_REVISION
+        self._timeout = timeout
+        # In the memory of this process only: it is what makes the permission this process's own.
+        self._nonce = secrets.token_hex(16)
+        self._stage = Stage.NEW
+        # What is known and not yet acknowledged: whoever ends the operation says this first.
+        self._report: pb.Command | None = None
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the permission to send was given, and nothing was said since of what became of the call."""
+        return self._stage is Stage.PERMITTED
+
+    async def __aenter__(self) -> "Guard":
+        """Reserves. Raises Refused if the ledger does, and NotPermitted if the operation has run, or runs elsewhere."""
+        if self._stage is not Stage.NEW:
+            raise RuntimeError("a guard is entered once; a new intent is a new operation")
+        if self._at_once:
+            self._request.begin_dispatch = True
+            self._request.dispatch.CopyFrom(self._dispatch())
+        self._stage = Stage.RESERVING
+        try:
+            answer = (await self._execute(pb.Command(reserve=self._request))).reserve
+        except (Refused, NotDone):
+            self._stage = Stage.NOT_OURS
+            raise
+        except BaseException:
+            # It may have been done, and no block is there to be left.
+            self._leave("the reserve was not answered")
+            raise
+        self.hold = answer.hold
+        if answer.may_send:
+            self._stage = Stage.PERMITTED
+        elif answer.hold.state == pb.HOLD_STATE_RESERVED:
+            self._stage = Stage.RESERVED
+        else:
+            self._stage = Stage.NOT_OURS
+            raise NotPermitted(answer.hold)
+        return self
+
+    async def begin_dispatch(self) -> pb.Hold:
+        """Asks for the permission to send. If it returns, send, once; if it raises, do not send.
+
+        After NotDone or WriteOutcomeUnknown it may be called again: it asks with the same key and nonce.
+        """
+        if self._stage not in (Stage.RESERVED, Stage.BEGINNING):
+            raise RuntimeError(f"the permission cannot be asked for: this operation is {self._stage.name}")
+        before, self._stage = self._stage, Stage.BEGINNING
+        try:
+            answer = (await self._execute(begin_command(self.operation_id, self._dispatch()))).begin_dispatch
+        except (Refused, NotDone):
+            self._stage = before
+            raise
+        self.hold = answer.hold
+        if not answer.may_send:
+            self._stage = Stage.NOT_OURS
+            raise NotPermitted(answer.hold)
+        self._stage = Stage.PERMITTED
+        return answer.hold
+
+    async def settle(
+        self,
+        usage: Usage | None = None,
+        *,
+        buckets: Mapping[str, int] | None = None,
+        charged: tuple[Amount, str] | None = None,
+        receipt: str = "",
+        model: str = "",
+        service_tier: str = "",
+    ) -> pb.ResolveResponse:
+        """Settles on what the provider says: its response (of which the usage is taken), buckets, or what was charged.
+
+        `receipt` is the provider's id for the call. If the evidence is refused it is kept, and leaving the block makes the outcome
+        unknown. A caller who is cancelled here has said what he knew: the finaliser goes on saying it.
+        """
+        evidence = self.evidence(
+            usage, buckets=buckets, charged=charged, receipt=receipt, model=model, service_tier=service_tier
+        )
+        return await self._resolve(evidence)
+
+    async def rejected(self, status: int, request_id: str) -> pb.ResolveResponse:
+        """The provider refused the call before executing it, and said so by this status and with its request id."""
+        return await self._no_cost(
+            kind=pb.NO_COST_KIND_REJECTED_BEFORE_EXECUTION, provider_status=status, provider_request_id=request_id
+        )
+
+    async def never_sent(self, cause: pb.NeverSentCause.ValueType) -> pb.ResolveResponse:
+        """The call never left this process. Believed of the holder of the permission, whose nonce goes with it."""
+        return await self._no_cost(kind=pb.NO_COST_KIND_NEVER_SENT, cause=cause, nonce=self._nonce)
+
+    async def cache_hit(self) -> pb.ResolveResponse:
+        """The answer came from the gateway's own cache: the provider was not called."""
+        return await self._no_cost(kind=pb.NO_COST_KIND_GATEWAY_CACHE_HIT, nonce=self._nonce)
+
+    async def outcome_unknown(self, observation: str) -> pb.MarkOutcomeUnknownResponse:
+        """Nobody here knows what became of the call; `observation` says what was seen, for people: "time-out"."""
+        answer = (await self._tell(unknown_command(self.operation_id, observation))).mark_outcome_unknown
+        self.hold = answer.hold
+        return answer
+
+    async def release(self) -> pb.ReleaseResponse:
+        """Gives the money back: only before the dispatch."""
+        answer = (await self._tell(release_command(self.operation_id))).release
+        self.hold = answer.hold
+        return answer
+
+    async def stream(
+        self,
+        events: AsyncIterable[Event],
+        *,
+        usage: Callable[[Event], Usage | None],
+        terminal: Callable[[Event], bool] = never,
+    ) -> AsyncIterator[Event]:
+        """Relays the events of a streamed response, and holds its end back until the resolution is durable.
+
+        `usage` gives the final usage if the event brings it, else None: running totals are not final. From the first event that
+        does, or that `terminal` says is the last, all are held back until the stream has ended and the ledger knows: settled on
+        that usage, or unknown if there was none. If the stream breaks, what breaks it is raised, and leaving the block says what is
+        known. An error of the ledger is raised in place of the end.
+        """
+        relay: Relay[Event, Usage] = Relay(usage, terminal)
+        async for event in events:
+            if relay.passes(event):
+                yield event
+            elif relay.found is not None:
+                self.found(relay.found)
+        await self.end_of_stream()
+        for event in relay.held:
+            yield event
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._report is None and self._stage in (Stage.TOLD, Stage.NOT_OURS):
+            return
+        leaving = self._leave("left without a resolution" if kind is None else f"left by {kind.__name__}")
+        if error is not None and not isinstance(error, Exception):
+            # A cancelled caller is not kept waiting. The finaliser goes on without him.
+            return
+        failed = await asyncio.shield(leaving)
+        if failed is not None and error is None:
+            raise failed
+        if failed is not None and error is not None:
+            error.add_note(f"The ledger could not be told either: {failed}")
+
+    def _leave(self, observation: str) -> "asyncio.Task[LedgerError | None]":
+        """Begins the finaliser, with all that is known now."""
+        leaving = Leaving(
+            self._ledger.execute,
+            self.operation_id,
+            report=self._report,
+            not_sent=self._stage in _NOT_SENT,
+            began=self._at_once or self._stage is Stage.BEGINNING,
+            nonce=self._nonce,
+            observation=observation,
+        )
+        self._stage, self._report = Stage.TOLD, None
+        return self._ledger.finalisers.start(self.operation_id, leaving.run(self._ledger.finalisers.bound))
+
+    def _dispatch(self) -> pb.Dispatch:
+        return dispatch(self._nonce, lease=self._lease, executor=self._executor)
+
+    def found(self, usage: Usage) -> None:
+        """Remembers a final usage before it is told, so that it is not lost with the caller."""
+        self._report = resolve_command(self.operation_id, self.evidence(usage))
+
+    def evidence(self, usage: Usage | None = None, **facts: Any) -> pb.UsageEvidence:
+        """What `settle` would bring, without bringing it: its arguments are the same."""
+        if isinstance(usage, pb.UsageEvidence):
+            return usage
+        flavor = self._request.quote.metered.api_flavor
+        if usage is not None and not flavor:
+            raise ValueError("the quote has no api_flavor, so that the usage in a response cannot be read")
+        return usage_evidence(
+            self._provider, usage, api_flavor=flavor, adapter=self._adapter, adapter_revision=self._revision, **facts
+        )
+
+    async def end_of_stream(self) -> None:
+        """Tells how a stream ended that ended by itself: what `found` remembered, or that there was nothing."""
+        if self._report is None:
+            await self.outcome_unknown("the stream ended without its final usage")
+        else:
+            self.hold = (await self._tell(self._report)).resolve.hold
+
+    async def _no_cost(self, **facts: Any) -> pb.ResolveResponse:
+        return await self._resolve(pb.NoCostProof(adapter=self._adapter, adapter_revision=self._revision, **facts))
+
+    async def _resolve(self, evidence: Evidence) -> pb.ResolveResponse:
+        answer = (await self._tell(resolve_command(self.operation_id, evidence))).resolve
+        self.hold = answer.hold
+        return answer
+
+    async def _tell(self, report: pb.Command) -> pb.CommandResult:
+        """Says what became of the call. What is not acknowledged is said again by the finaliser."""
+        self._report = report
+        try:
+            result = await self._execute(report)
+        except Refused:
+            self._report = None
+            raise
+        self._stage, self._report = Stage.TOLD, None
+        return result
+
+    async def _execute(self, command: pb.Command) -> pb.CommandResult:
+        return await self._ledger.execute(command, self._timeout)

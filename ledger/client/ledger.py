@@ -1,0 +1,278 @@
+"""The ledger as a program calls it: plain values in, the contract's messages out, errors by reason.
+
+Answers are the messages of ledger.v1, which are typed and plain: a class beside each of them would be a second contract.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import grpc
+
+from ledger.client.commands import (
+    begin_command,
+    release_command,
+    request_of,
+    reserve_request,
+    resolve_command,
+    unknown_command,
+)
+from ledger.client.connection import Client, connect
+from ledger.client.courier import Courier
+from ledger.client.finaliser import Finalisers
+from ledger.client.guard import Guard
+from ledger.client.keys import permission_key
+from ledger.client.lines import Batching
+from ledger.client.messages import Amount, Evidence, decimal, money
+from ledger.client.retry import Backoff, until_answered
+from ledger.v1 import budget_pb2
+from ledger.v1 import hold_pb2 as pb
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
+DEFAULT_FINALISING: Final = timedelta(seconds=30)
+
+
+class Ledger:
+    """One caller of one ledger: `async with Ledger.connect(address, token) as ledger`. Belongs to one event loop.
+
+    Every method takes a `timeout`, the whole time for all tries (15 s if None, or what `connect` was given). Every command takes a
+    `key`; without one it is derived from the operation and the command (see `ledger.client.keys`), never drawn.
+    They raise Refused, NotDone or WriteOutcomeUnknown (see `ledger.client.errors`).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        finalising: timedelta = DEFAULT_FINALISING,
+        batching: Batching = Batching(),  # noqa: B008 - frozen
+        backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+    ) -> None:
+        self.stubs = client
+        self.finalisers = Finalisers(finalising)
+        self._timeout = timeout.total_seconds()
+        self._backoff = backoff
+        self._courier = Courier(client, batching, backoff)
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    def connect(
+        cls, address: str, token: str, *, credentials: grpc.ChannelCredentials | None = None, **options: Any
+    ) -> "Ledger":
+        """The ledger at `host:port`, as the caller whose token it is. Without `credentials` the channel is not encrypted.
+
+        `options` are those of the constructor: `timeout`, `finalising` (how long a finaliser may take), `batching`, `backoff`.
+        """
+        return cls(connect(address, token, credentials=credentials), **options)
+
+    async def close(self) -> None:
+        """Waits until the finalisers are done, within their bound; then ends every call and closes the connection."""
+        await self.finalisers.done()
+        await self._courier.close()
+        await self.stubs.close()
+
+    async def __aenter__(self) -> "Ledger":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def guard(
+        self,
+        operation_id: str,
+        *,
+        budgets: Sequence[str],
+        quote: pb.QuoteSpec,
+        dispatch: bool = False,
+        provider: str = "",
+        key: str | None = None,
+        ttl: timedelta | None = None,
+        lease: timedelta | None = None,
+        executor: str = "",
+        exclusive_key: str = "",
+        request_group: str = "",
+        labels: Mapping[str, str] | None = None,
+        adapter: str = "",
+        adapter_revision: str = "",
+        timeout: timedelta | None = None,
+    ) -> Guard:
+        """A hold around a call to a provider: `async with ledger.guard(…) as operation` (see `ledger.client.guard`).
+
+        With `dispatch` the money is set aside and the permission to send asked for in one commit. `provider` is whom the price
+        card names; a FIXED quote names it itself. `adapter` and its revision say who reads the provider's answers.
+        """
+        request = reserve_request(
+            operation_id, budgets, quote, key=key, ttl=ttl, exclusive_key=exclusive_key, request_group=request_group, labels=labels
+        )  # fmt: skip
+        return Guard(
+            self,
+            request,
+            provider=provider or quote.fixed.provider,
+            dispatch=dispatch,
+            lease=lease,
+            executor=executor,
+            adapter=adapter,
+            adapter_revision=adapter_revision,
+            timeout=timeout,
+        )
+
+    async def reserve(
+        self,
+        operation_id: str,
+        *,
+        budgets: Sequence[str],
+        quote: pb.QuoteSpec,
+        key: str | None = None,
+        ttl: timedelta | None = None,
+        exclusive_key: str = "",
+        request_group: str = "",
+        labels: Mapping[str, str] | None = None,
+        dispatch: pb.Dispatch | None = None,
+        timeout: timedelta | None = None,
+    ) -> pb.ReserveResponse:
+        """Sets money aside on every budget of the path, or raises Refused. With `dispatch` it asks for the permission to send, too.
+
+        A refusal is remembered under its key: after a top-up ask with another `key`.
+        """
+        request = reserve_request(
+            operation_id, budgets, quote, key=key, ttl=ttl, exclusive_key=exclusive_key, request_group=request_group, labels=labels
+        )  # fmt: skip
+        if dispatch is not None:
+            request.begin_dispatch = True
+            request.dispatch.CopyFrom(dispatch)
+        return (await self.execute(pb.Command(reserve=request), timeout)).reserve
+
+    async def begin_dispatch(
+        self, operation_id: str, dispatch: pb.Dispatch, *, key: str | None = None, timeout: timedelta | None = None
+    ) -> pb.BeginDispatchResponse:
+        """Asks for the permission to send: send if, and only if, `may_send` of the answer is true.
+
+        It is also true where a lost answer was asked for again, because the nonce is the same.
+        """
+        return (await self.execute(begin_command(operation_id, dispatch, key=key), timeout)).begin_dispatch
+
+    async def resolve(
+        self,
+        operation_id: str,
+        evidence: Evidence,
+        *,
+        attempt: int = 0,
+        accept_overrun_reason: str = "",
+        key: str | None = None,
+        timeout: timedelta | None = None,
+    ) -> pb.ResolveResponse:
+        """Settles the hold on evidence: usage (`usage_evidence`), or a proof that there was no cost."""
+        command = resolve_command(
+            operation_id, evidence, attempt=attempt, accept_overrun_reason=accept_overrun_reason, key=key
+        )
+        return (await self.execute(command, timeout)).resolve
+
+    async def mark_outcome_unknown(
+        self, operation_id: str, observation: str = "", *, key: str | None = None, timeout: timedelta | None = None
+    ) -> pb.MarkOutcomeUnknownResponse:
+        """Says that nobody here knows what became of the call. The money stays held until there is evidence."""
+        command = unknown_command(operation_id, observation, key=key)
+        return (await self.execute(command, timeout)).mark_outcome_unknown
+
+    async def release(
+        self, operation_id: str, *, key: str | None = None, timeout: timedelta | None = None
+    ) -> pb.ReleaseResponse:
+        """Gives the money back, without evidence: only before the dispatch."""
+        return (await self.execute(release_command(operation_id, key=key), timeout)).release
+
+    async def get_hold(self, operation_id: str, *, timeout: timedelta | None = None) -> pb.Hold:
+        """The hold of an operation, with its quote. Raises Refused with NOT_FOUND if there is none."""
+        request = pb.GetHoldRequest(operation_id=operation_id)
+        return (await self.ask(self.stubs.holds.GetHold, request, timeout=timeout)).hold
+
+    async def list_holds(
+        self,
+        *,
+        state: pb.HoldState.ValueType = pb.HOLD_STATE_UNSPECIFIED,
+        request_group: str = "",
+        timeout: timedelta | None = None,
+    ) -> AsyncIterator[pb.Hold]:
+        """The holds in order of operation_id, page by page; `timeout` is that of each page."""
+        request = pb.ListHoldsRequest(state=state, request_group=request_group, page_size=1000)
+        while True:
+            page = await self.ask(self.stubs.holds.ListHolds, request, timeout=timeout)
+            for hold in page.holds:
+                yield hold
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def create_budget(
+        self,
+        budget_id: str,
+        *,
+        currency: str,
+        limit: Amount | None = None,
+        parent_id: str = "",
+        display_name: str = "",
+        key: str | None = None,
+        timeout: timedelta | None = None,
+    ) -> budget_pb2.CreateBudgetResponse:
+        """Adds a budget to the tree. Without a limit it is unlimited; 0 is nothing."""
+        request = budget_pb2.CreateBudgetRequest(
+            idempotency_key=key or permission_key(budget_id, "create"),
+            budget_id=budget_id,
+            parent_id=parent_id,
+            currency=currency,
+            display_name=display_name,
+            limit=None if limit is None else decimal(limit),
+        )
+        return await self.ask(self.stubs.budgets.CreateBudget, request, timeout=timeout)
+
+    async def grant_budget(
+        self,
+        budget_id: str,
+        amount: Amount,
+        currency: str,
+        *,
+        reference: str,
+        key: str | None = None,
+        timeout: timedelta | None = None,
+    ) -> budget_pb2.GrantBudgetResponse:
+        """Adds money to a budget, once per reference."""
+        request = budget_pb2.GrantBudgetRequest(
+            idempotency_key=key or permission_key(budget_id, f"grant/{reference}"),
+            budget_id=budget_id,
+            amount=money(amount, currency),
+            reference=reference,
+        )
+        return await self.ask(self.stubs.budgets.GrantBudget, request, timeout=timeout)
+
+    async def get_budget(self, budget_id: str, *, timeout: timedelta | None = None) -> budget_pb2.Budget:
+        """A budget with its balances."""
+        request = budget_pb2.GetBudgetRequest(budget_id=budget_id)
+        return (await self.ask(self.stubs.budgets.GetBudget, request, timeout=timeout)).budget
+
+    async def ask(
+        self, rpc: Callable[[Request], Awaitable[Response]], request: Request, *, timeout: timedelta | None = None
+    ) -> Response:
+        """Any other RPC of the contract, with the same errors, deadline and retries: `ask(ledger.stubs.prices.GetPriceCard, …)`.
+
+        A request that changes something has its idempotency key in it, which is the caller's to choose.
+        """
+        key = getattr(request, "idempotency_key", "")
+        answer: Response = await until_answered(
+            rpc, request, ends=self.ends(timeout), backoff=self._backoff, idempotency_key=key
+        )
+        return answer
+
+    async def execute(self, command: pb.Command, timeout: timedelta | None = None) -> pb.CommandResult:
+        """One command on a hold, with its key; it goes together with others that are asked for at the same time."""
+        request = request_of(command)
+        return await self._courier.carry(command, request.operation_id, request.idempotency_key, self.ends(timeout))
+
+    def ends(self, timeout: timedelta | None) -> float:
+        """When a call that begins now is given up, on the loop's clock."""
+        return self._loop.time() + (self._timeout if timeout is None else timeout.total_seconds())

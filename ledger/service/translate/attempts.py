@@ -1,0 +1,90 @@
+"""Requests about the attempts of a hold, to commands."""
+
+from datetime import datetime
+
+from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
+from ledger.domain.model import Caller, Delivery
+from ledger.service.translate.fields import (
+    LEAST_NONCE,
+    MAX_INT32,
+    identifier,
+    lease,
+    named,
+    number,
+    observed,
+    text,
+)
+from ledger.v1 import hold_pb2 as pb
+
+CAUSES = {int(number): name.removeprefix("NEVER_SENT_CAUSE_") for name, number in pb.NeverSentCause.items() if number}
+DELIVERIES = {int(pb.Delivery.Value(f"DELIVERY_{delivery}")): delivery for delivery in Delivery}
+
+
+def heartbeat(request: pb.HeartbeatRequest, caller: Caller) -> Heartbeat:
+    operation_id = identifier(request.operation_id, "operation_id")
+    # It has no key of its own: one heartbeat of a hold at a time is as good as many.
+    return Heartbeat(
+        caller,
+        operation_id,
+        operation_id,
+        text(request.nonce, "nonce", least=LEAST_NONCE),
+        lease(request, "lease"),
+    )
+
+
+def record_failed_before_dispatch(
+    request: pb.RecordFailedBeforeDispatchRequest, caller: Caller
+) -> RecordFailedBeforeDispatch:
+    return RecordFailedBeforeDispatch(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        text(request.nonce, "nonce", least=LEAST_NONCE),
+        named(request.cause, "cause", CAUSES),
+        text(request.adapter, "adapter"),
+        text(request.adapter_revision, "adapter_revision"),
+        number(request.attempt, "attempt", 0, MAX_INT32),
+        _observed(request),
+    )
+
+
+def cancel(request: pb.CancelRequest, caller: Caller) -> Cancel:
+    return Cancel(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        text(request.reason, "reason"),
+    )
+
+
+def record_receipt(request: pb.RecordReceiptRequest, caller: Caller) -> RecordReceipt:
+    return RecordReceipt(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        identifier(request.provider, "provider"),
+        identifier(request.provider_receipt, "provider_receipt"),
+        number(request.attempt, "attempt", 0, MAX_INT32),
+        text(request.adapter, "adapter"),
+        text(request.adapter_revision, "adapter_revision"),
+        _observed(request),
+    )
+
+
+def record_delivery(request: pb.RecordDeliveryRequest, caller: Caller) -> RecordDelivery:
+    return RecordDelivery(
+        caller,
+        identifier(request.idempotency_key, "idempotency_key"),
+        identifier(request.operation_id, "operation_id"),
+        named(request.delivery, "delivery", DELIVERIES),
+        number(request.attempt, "attempt", 0, MAX_INT32),
+        text(request.adapter, "adapter"),
+        text(request.adapter_revision, "adapter_revision"),
+        _observed(request),
+    )
+
+
+def _observed(
+    request: pb.RecordFailedBeforeDispatchRequest | pb.RecordReceiptRequest | pb.RecordDeliveryRequest,
+) -> datetime | None:
+    return observed(request.observe_time, "observe_time") if request.HasField("observe_time") else None
