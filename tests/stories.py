@@ -23,6 +23,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -32,6 +33,7 @@ from ledger.domain.commands import (
 from ledger.domain.decide import decide
 from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
+from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -98,6 +100,11 @@ class Ledger:
         )
         card = PriceCard(self.tenant, card_id, 0, provider, model, (), "USD", rates, 10**6, 10**5)
         return self.one(PutPriceCard(self.caller(Role.FINANCE), self.key(), card))
+
+    def policy(self) -> Outcome:
+        """About provider psp: what the built-in policy says, as the tenant's own."""
+        policy = EvidencePolicy(self.tenant, "psp", 0, BUILT_IN.rules)
+        return self.one(PutEvidencePolicy(self.caller(Role.FINANCE), self.key(), policy))
 
     def reserve(
         self,
@@ -273,6 +280,7 @@ def tell_everything(ledger: Ledger) -> None:
     ledger.budget("key", "10", "team")
     ledger.budget("lab", "5", "org")
     ledger.grant("key", "90", "invoice-7")
+    ledger.policy()
     ledger.card()
     ledger.card(price="3")
     ledger.card("claude", "anthropic", "5", "claude-x")

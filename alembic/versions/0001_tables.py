@@ -341,6 +341,18 @@ STATEMENTS = (
     )
     """,
     """
+    CREATE TABLE evidence_policy (
+        tenant text COLLATE "C" NOT NULL,
+        provider text COLLATE "C" NOT NULL,
+        version integer NOT NULL,
+        digest bytea NOT NULL,
+        document jsonb NOT NULL,
+        created_at timestamptz NOT NULL,
+        CONSTRAINT evidence_policy_pkey PRIMARY KEY (tenant, provider, version),
+        CONSTRAINT evidence_policy_versions_start_at_one CHECK (version >= 1)
+    )
+    """,
+    """
     CREATE TABLE price_card (
         tenant text COLLATE "C" NOT NULL,
         card_id text COLLATE "C" NOT NULL,

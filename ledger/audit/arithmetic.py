@@ -9,7 +9,7 @@ from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_dig
 from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
-from ledger.store.laws import StoredCard, StoredObservation, StoredQuote, StoredResolution, Unreadable
+from ledger.store.laws import StoredCard, StoredObservation, StoredPolicy, StoredQuote, StoredResolution, Unreadable
 
 
 def card_fault(stored: StoredCard | Unreadable) -> str | None:
@@ -78,6 +78,15 @@ def fact_fault(stored: StoredObservation | Unreadable) -> str | None:
     except (LookupError, ValueError, TypeError):
         return f"{stored.name} says nothing that could be observed"
     return None if fact == stored.fact else f"{stored.name} has another fact than its content"
+
+
+def policy_fault(stored: StoredPolicy | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
+    policy = stored.policy
+    if policy.digest == stored.digest:
+        return None
+    return f"version {policy.version} of the policy about {policy.provider} of {policy.tenant} has another digest than its content"
 
 
 def _tier(stored: StoredResolution) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from decimal import localcontext
 from typing import NamedTuple
 
-from ledger.audit.arithmetic import card_fault, digest_fault, fact_fault, price_fault, quote_fault
+from ledger.audit.arithmetic import card_fault, digest_fault, fact_fault, policy_fault, price_fault, quote_fault
 from ledger.domain.money import CONTEXT
 from ledger.store import laws
 from ledger.store.database import Database
@@ -37,6 +37,9 @@ def check(database: Database) -> list[LawResult]:
             ),
         ]
         facts = _count("7.5", "Evidence has the fact of its content.", map(fact_fault, laws.observations(connection)))
+        policies = _count(
+            "7.6", "A policy has the digest of its content.", map(policy_fault, laws.policies(connection))
+        )
         faults = [(price_fault(stored), digest_fault(stored)) for stored in laws.resolutions(connection)]
     results.append(
         _count(
@@ -44,7 +47,7 @@ def check(database: Database) -> list[LawResult]:
         )
     )
     results.append(_count("7.4", "A resolution has the digest of its content.", (digest for _, digest in faults)))
-    results.append(facts)
+    results += [facts, policies]
     return results
 
 

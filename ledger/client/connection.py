@@ -9,6 +9,7 @@ import grpc.aio
 
 from ledger.client.errors import error_info
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
 from ledger.v1.price_pb2_grpc import PriceServiceStub
@@ -17,6 +18,7 @@ from ledger.v1.write_pb2_grpc import WriteServiceStub
 if TYPE_CHECKING:
     # These exist for type checkers alone: a stub on a channel of grpc.aio answers with awaitables.
     from ledger.v1.budget_pb2_grpc import BudgetServiceAsyncStub
+    from ledger.v1.evidence_pb2_grpc import EvidenceServiceAsyncStub
     from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub
     from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub
     from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
@@ -54,6 +56,7 @@ class Client:
         self.holds: HoldServiceAsyncStub = _authorize(HoldServiceStub(channel), header)
         self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
         self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
+        self.evidence: EvidenceServiceAsyncStub = _authorize(EvidenceServiceStub(channel), header)
         self.journal: JournalServiceAsyncStub = _authorize(JournalServiceStub(channel), header)
         self.writes: WriteServiceAsyncStub = _authorize(WriteServiceStub(channel), header)
 

@@ -13,7 +13,7 @@ from ledger.domain.needs import budget_of
 from ledger.domain.observations import observe
 from ledger.domain.permission import Denial, Stopped, denial, permit
 from ledger.domain.refusals import Reason
-from ledger.domain.resolving import settle_never_sent
+from ledger.domain.resolving import may_settle_never_sent, settle_never_sent
 from ledger.domain.states import HoldState
 from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
@@ -102,7 +102,7 @@ def cancel(work: Work, command: Cancel) -> Outcome:
     if hold.state is not HoldState.DISPATCHING:
         return Outcome(hold=hold, applied=False)
     # From here it succeeds.
-    if hold.failure is not None and not hold.call_was_seen:
+    if may_settle_never_sent(work, hold):
         # Nothing was sent, as the attempt's owner recorded: there is nothing left to be unknown.
         observe(work, command, Axis.EXECUTION, Execution.NOT_SENT, hold.attempt, {"because": command.reason})
         return Outcome(hold=settle_never_sent(work, command.caller, hold), stopped=Stopped.NEXT_ATTEMPT)
@@ -123,7 +123,7 @@ def lapse(work: Work, command: Lapse) -> Outcome:
     due = hold.lease_expires_at or hold.retry_until
     if hold.state is not HoldState.DISPATCHING or due is None or due > work.now:
         return Outcome(hold=hold, applied=False)
-    if hold.failure is not None and not hold.call_was_seen:
+    if may_settle_never_sent(work, hold):
         return Outcome(hold=settle_never_sent(work, command.caller, hold))
     return Outcome(hold=become_unknown(work, hold, command, "the lease ran out"))
 

@@ -23,6 +23,7 @@ from ledger.domain.model import (
     SeenFact,
 )
 from ledger.domain.permission import Denial, Stopped
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.refusals import Refusal
 
 
@@ -44,6 +45,7 @@ class Loaded:
     `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
+    `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
     `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
     again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
     book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so.
@@ -64,6 +66,7 @@ class Loaded:
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
     bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
+    policies: Mapping[tuple[str, str], EvidencePolicy] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
 
 
@@ -81,6 +84,7 @@ class Outcome(NamedTuple):
     book: Book | None = None
     as_of: datetime | None = None
     card: PriceCard | None = None
+    policy: EvidencePolicy | None = None
     replayed: bool = False
     applied: bool = True
     may_send: bool = False
@@ -110,3 +114,4 @@ class Decision:
     budgets: dict[tuple[str, str], Budget] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
+    policies: list[EvidencePolicy] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
+from ledger.domain.commands import CreateBudget, GrantBudget, PutEvidencePolicy, PutPriceCard
 from ledger.domain.journal import authorize
 from ledger.domain.limits import no_credit_line
 from ledger.domain.model import Budget, EntryKind, Grant
@@ -137,3 +137,15 @@ def put_price_card(work: Work, command: PutPriceCard) -> Outcome:
     work.cards[key] = work.cards[(*key[:2], card.version)] = card
     work.decision.cards.append(card)
     return Outcome(card=card)
+
+
+def put_evidence_policy(work: Work, command: PutEvidencePolicy) -> Outcome:
+    key = (command.caller.tenant, command.policy.provider)
+    newest = work.policies.get(key)
+    if newest is not None and newest.digest == command.policy.digest:
+        return Outcome(policy=newest, applied=False)
+    # From here it succeeds.
+    policy = replace(command.policy, version=1 if newest is None else newest.version + 1)
+    work.policies[key] = policy
+    work.decision.policies.append(policy)
+    return Outcome(policy=policy)

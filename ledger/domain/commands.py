@@ -23,6 +23,7 @@ from ledger.domain.keyed import Keyed, OnBudget, OnHold
 from ledger.domain.model import Receipt
 from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
 
@@ -364,6 +365,22 @@ class PutPriceCard(Keyed):
         return self.card.card_id
 
 
+@dataclass(frozen=True, slots=True)
+class PutEvidencePolicy(Keyed):
+    """Put a version of a provider's policy beside the earlier ones. The policy's own version is 0: it is given one."""
+
+    NAME: ClassVar[str] = "PutEvidencePolicy"
+
+    policy: EvidencePolicy
+
+    def content(self) -> dict[str, Any]:
+        return {"provider": self.policy.provider, "content": self.policy.to_document()}
+
+    @property
+    def resource(self) -> str:
+        return self.policy.provider
+
+
 Report: TypeAlias = Resolve | Correct
 HoldCommand: TypeAlias = (
     Reserve
@@ -381,6 +398,6 @@ HoldCommand: TypeAlias = (
     | VerifyWrite
 )
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
-Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard
+Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard | PutEvidencePolicy
 # Those that claim keys, by name.
 COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

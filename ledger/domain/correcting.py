@@ -56,7 +56,7 @@ def correct(work: Work, command: Correct) -> Outcome:
     if command.attempt not in (0, attempt):
         return reject(work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), False)
     if appraisal.reasons:
-        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold, appraisal.kept_as)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if digest == in_force:

@@ -14,7 +14,7 @@ from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, Re
 from ledger.domain.attempts import begin_dispatch, cancel, heartbeat, lapse, record_failed_before_dispatch
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
-from ledger.domain.budgets import create_budget, grant_budget, put_price_card
+from ledger.domain.budgets import create_budget, grant_budget, put_evidence_policy, put_price_card
 from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
@@ -24,6 +24,7 @@ from ledger.domain.commands import (
     GrantBudget,
     Lapse,
     MarkOutcomeUnknown,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -64,6 +65,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     CloseBudget: close_budget,
     MoveBudget: move_budget,
     PutPriceCard: put_price_card,
+    PutEvidencePolicy: put_evidence_policy,
 }
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
@@ -101,7 +103,7 @@ def _claims_key(command: Command, outcome: Outcome) -> bool:
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
-    refusal = outcome.refusal
+    refusal, versioned = outcome.refusal, outcome.card or outcome.policy
     return Receipt(
         tenant=command.caller.tenant,
         actor=command.caller.actor,
@@ -109,8 +111,8 @@ def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
         key=command.key,
         fingerprint=command.fingerprint,
         fingerprint_version=FINGERPRINT_VERSION,
-        # A price card's key stands for the version that it gave.
-        resource=command.resource if outcome.card is None else f"{command.resource}#{outcome.card.version}",
+        # The key of a price card or policy stands for the version that it gave.
+        resource=command.resource if versioned is None else f"{command.resource}#{versioned.version}",
         outcome=OK if refusal is None else refusal.reason.value,
         refusal=None if refusal is None else {"message": refusal.message, "metadata": dict(refusal.metadata)},
         state=None if outcome.hold is None else outcome.hold.state.value,
@@ -162,6 +164,9 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     if isinstance(command, PutPriceCard):
         version = int(receipt.resource.rpartition("#")[2])
         return Outcome(card=replace(command.card, version=version), replayed=True, applied=False)
+    if isinstance(command, PutEvidencePolicy):
+        version = int(receipt.resource.rpartition("#")[2])
+        return Outcome(policy=replace(command.policy, version=version), replayed=True, applied=False)
     if isinstance(command, OnBudget):
         budget = work.budgets.get(command.budget_key)
         if budget is None:

@@ -13,35 +13,22 @@ from typing import Any
 from ledger.domain.canonical import digest
 from ledger.domain.cards import INPUT_GROUP, OUTPUT_GROUP, PriceCard
 from ledger.domain.commands import NoCostProof, Usage
-from ledger.domain.model import Caller, Hold, Role
+from ledger.domain.model import Caller, Classification, Hold, Role
 from ledger.domain.money import ZERO, fits, plain, total
+from ledger.domain.policies import STATUS_PROOF, EvidencePolicy
 from ledger.domain.pricing import Line, price
 from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
-# Which roles may bring usage from a source. A source that nobody may bring is not authoritative: it is kept as a mere claim.
-AUTHORITATIVE: Mapping[str, frozenset[Role]] = {
-    "PROVIDER_RESPONSE": frozenset({Role.GATEWAY, Role.FINANCE}),
-    "PROVIDER_RECORD": frozenset({Role.GATEWAY, Role.FINANCE}),
-    "WEBHOOK": frozenset({Role.GATEWAY, Role.FINANCE}),
-    "STATEMENT": frozenset({Role.FINANCE}),
-    "OPERATOR": frozenset({Role.FINANCE}),
-    "GATEWAY_ESTIMATE": frozenset(),
-}
-
-# The revision of the rules above and below that classify what no policy of the tenant speaks of. No provider is named so.
-BUILT_IN_POLICY = "#built-in/1"
-
-# Statuses by which a provider says that it did not begin: bad request, authentication, payment, permission, not found, too
-# large, unprocessable, too many. A 5xx says nothing of the kind.
-REJECTING_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 415, 422, 429})
+_HEARD = frozenset({Classification.AUTHORITATIVE, Classification.CORROBORATING})
 
 
 @dataclass(frozen=True, slots=True)
 class Appraisal:
     """What an observation comes to.
 
-    `reasons` says why it cannot settle the hold; without any, `amount` and `lines` are its price. `about_this_hold` is true
+    `reasons` says why it cannot settle the hold, and `kept_as` what it is worth then: CORROBORATING if only the policy speaks
+    against it. Without reasons, and if CORROBORATING, `amount` and `lines` are its price. `about_this_hold` is true
     if it shows that this hold's call was made, whether or not it can be priced. A mere claim (a gateway's own count) shows that
     much: money that may be gone is not freed by the weakness of the evidence that it is.
     """
@@ -52,10 +39,16 @@ class Appraisal:
     amount: Decimal = ZERO
     service_tier: str = ""
     lines: tuple[Line, ...] = ()
+    kept_as: Classification = Classification.REJECTED
 
 
 def appraise_usage(
-    hold: Hold, usage: Usage, card: PriceCard | None, caller: Caller, now: datetime | None = None
+    hold: Hold,
+    usage: Usage,
+    card: PriceCard | None,
+    caller: Caller,
+    policy: EvidencePolicy,
+    now: datetime | None = None,
 ) -> Appraisal:
     """Holds usage against the quote, and prices it.
 
@@ -63,7 +56,8 @@ def appraise_usage(
     """
     quote = hold.quote
     foreign = _foreign(quote, usage, card)
-    claims = _not_authoritative(usage, caller)
+    standing = policy.standing(usage.source, caller.role)
+    claims = _no_say(f"source {usage.source}", standing, caller, policy)
     tier = priced_tier(quote, usage.served_tier)
     if quote.kind is QuoteKind.FIXED:
         amount, lines, unpriced = _charged(hold, usage)
@@ -76,6 +70,7 @@ def appraise_usage(
         amount=amount,
         service_tier=tier,
         lines=lines,
+        kept_as=_kept_as(standing, bool(foreign), bool(unpriced)),
     )
 
 
@@ -95,10 +90,22 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     return tuple(reasons)
 
 
-def _not_authoritative(usage: Usage, caller: Caller) -> tuple[str, ...]:
-    if caller.role in AUTHORITATIVE[usage.source]:
+def _no_say(evidence: str, standing: Classification, caller: Caller, policy: EvidencePolicy) -> tuple[str, ...]:
+    """Why evidence with this standing does not settle a hold."""
+    if standing is Classification.AUTHORITATIVE:
         return ()
-    return (f"source {usage.source} is not authoritative from role {caller.role}",)
+    if standing is Classification.CORROBORATING:
+        return (f"{evidence} from role {caller.role} corroborates and does not settle, by policy {policy.name}",)
+    return (f"{evidence} is not authoritative from role {caller.role}",)
+
+
+def _kept_as(standing: Classification, is_foreign: bool, is_wrong: bool) -> Classification:
+    """What evidence is kept as that does not settle its hold."""
+    if standing is Classification.ESTIMATE and not is_foreign:
+        return standing
+    if standing is Classification.CORROBORATING and not is_foreign and not is_wrong:
+        return standing
+    return Classification.REJECTED
 
 
 def _charged(hold: Hold, usage: Usage) -> tuple[Decimal, tuple[Line, ...], tuple[str, ...]]:
@@ -141,8 +148,21 @@ def _prices(quote: Quote, card: PriceCard | None) -> PriceCard | None:
     return None if card is None else card.in_region(quote.region)
 
 
-def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
+def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller, policy: EvidencePolicy) -> Appraisal:
     """Holds a no-cost proof against the hold and the policy. An absent record is not a proof, and neither is a failure."""
+    standing = policy.standing(proof.kind, caller.role)
+    wrong = _wrong_with(hold, proof, caller, policy)
+    return Appraisal(
+        ResolutionKind.NO_COST,
+        _no_say(proof.kind, standing, caller, policy) + wrong,
+        about_this_hold=proof.kind == STATUS_PROOF,
+        service_tier=hold.quote.service_tier,
+        kept_as=_kept_as(standing, False, bool(wrong)),
+    )
+
+
+def _wrong_with(hold: Hold, proof: NoCostProof, caller: Caller, policy: EvidencePolicy) -> tuple[str, ...]:
+    """What speaks against a proof, whoever is believed about it."""
     reasons: list[str] = []
     is_open = hold.state not in TERMINAL
     trusted = caller.role is Role.FINANCE
@@ -151,12 +171,12 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
     if hold.state is HoldState.OUTCOME_UNKNOWN and not trusted:
         # A gateway may have sent again since: the refusal of a resend says nothing of the first call.
         reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
-    if proof.kind == "REJECTED_BEFORE_EXECUTION":
-        if proof.provider_status not in REJECTING_STATUSES:
+    if proof.kind == STATUS_PROOF:
+        if not policy.says_not_begun(proof.provider_status, caller.role):
             reasons.append(f"status {proof.provider_status} does not say that the provider did not execute the call")
         if not proof.provider_request_id:
             reasons.append("the provider's request id is absent")
-        return Appraisal(ResolutionKind.NO_COST, tuple(reasons), service_tier=hold.quote.service_tier)
+        return tuple(reasons)
     if hold.execution_seen and is_open:
         reasons.append(
             f"{proof.kind} is ruled out by the usage that was reported; usage of zero is what can still free the hold"
@@ -168,21 +188,17 @@ def appraise_proof(hold: Hold, proof: NoCostProof, caller: Caller) -> Appraisal:
         )
     if proof.kind == "NEVER_SENT" and not proof.cause:
         reasons.append("the cause is absent")
-    return Appraisal(
-        ResolutionKind.NO_COST, tuple(reasons), about_this_hold=False, service_tier=hold.quote.service_tier
-    )
+    return tuple(reasons)
 
 
-def is_witness(hold: Hold, evidence: Usage | NoCostProof, first: str, caller: Caller) -> bool:
+def is_witness(hold: Hold, evidence: Usage | NoCostProof, first: str, caller: Caller, policy: EvidencePolicy) -> bool:
     """Whether an observation that resolved the hold, told by the source `first`, is borne out by the caller's of the same.
 
     What it comes to is not asked: that was decided when it resolved the hold, whatever a later release would read in it.
     """
     if isinstance(evidence, Usage):
-        return evidence.source == first or not _not_authoritative(evidence, caller)
-    return (
-        evidence.kind == "REJECTED_BEFORE_EXECUTION" or caller.role is Role.FINANCE or evidence.nonce_hash == hold.owner
-    )
+        return evidence.source == first or policy.standing(evidence.source, caller.role) in _HEARD
+    return evidence.kind == STATUS_PROOF or caller.role is Role.FINANCE or evidence.nonce_hash == hold.owner
 
 
 def fact_of(body: Mapping[str, Any]) -> bytes:

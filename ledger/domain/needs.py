@@ -10,6 +10,7 @@ from ledger.domain.commands import (
     Correct,
     CreateBudget,
     Lapse,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -105,6 +106,17 @@ def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] 
     ):
         return None
     return (*command.hold_key, fact_of(command.evidence.body()))
+
+
+def policy_needed(command: Command, hold: Hold | None) -> tuple[str, str] | None:
+    """The policy, keyed (tenant, provider), of which the command needs the newest version."""
+    if isinstance(command, PutEvidencePolicy):
+        return (command.caller.tenant, command.policy.provider)
+    # The record of a failure is evidence, too, when the hold comes to be settled on it.
+    settles = isinstance(command, (Lapse, Cancel)) and hold is not None and hold.failure is not None
+    if hold is not None and (settles or isinstance(command, (Resolve, Correct))):
+        return (hold.tenant, hold.quote.provider)
+    return None
 
 
 def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, str], Budget]) -> tuple[str, ...]:

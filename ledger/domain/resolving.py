@@ -9,7 +9,6 @@ from ledger.domain.batch import Outcome
 from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
-    BUILT_IN_POLICY,
     Appraisal,
     appraise_proof,
     appraise_usage,
@@ -59,8 +58,10 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     if known is not None:
         return corroborate(work, command, hold, known)
     appraisal = appraise(work, command, hold)
-    if appraisal.reasons:
-        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold)
+    # After the end even who may not settle is heard: whatever is different then, people must look at it.
+    is_heard = hold.state in TERMINAL and appraisal.kept_as is Classification.CORROBORATING
+    if appraisal.reasons and not is_heard:
+        return reject(work, command, hold, appraisal.reasons, appraisal.about_this_hold, appraisal.kept_as)
     lines = tuple(line.to_document() for line in appraisal.lines)
     digest = resolution_digest(hold, appraisal.kind, attempt, appraisal.amount, appraisal.service_tier, lines)
     if hold.state in TERMINAL:
@@ -77,7 +78,7 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     """The digest at which the very same observation resolved the hold before."""
     brought = fact_brought(command, hold)
     seen = None if brought is None else work.loaded.facts.get(brought)
-    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller):
+    if seen is None or not is_witness(hold, command.evidence, seen.source, command.caller, work.policy(hold)):
         return None
     return seen.digest
 
@@ -85,10 +86,10 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
 def appraise(work: Work, command: Report, hold: Hold) -> Appraisal:
     """What the evidence comes to, with the card that the hold is pinned to."""
     if isinstance(command.evidence, NoCostProof):
-        return appraise_proof(hold, command.evidence, command.caller)
+        return appraise_proof(hold, command.evidence, command.caller, work.policy(hold))
     pinned = card_of(command, hold)
     card = None if pinned is None else work.loaded.cards.get(pinned)
-    return appraise_usage(hold, command.evidence, card, command.caller, work.now)
+    return appraise_usage(hold, command.evidence, card, command.caller, work.policy(hold), work.now)
 
 
 def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
@@ -113,12 +114,17 @@ def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[s
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
 
 
-def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], dispatched: bool) -> Outcome:
+def reject(
+    work: Work,
+    command: Report,
+    hold: Hold,
+    reasons: tuple[str, ...],
+    dispatched: bool,
+    classification: Classification = Classification.REJECTED,
+) -> Outcome:
     """Keeps the evidence with the reasons. The hold stays as it was, but one that was evidently dispatched is never released,
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
-    is_estimate = dispatched and isinstance(command.evidence, Usage) and command.evidence.source == "GATEWAY_ESTIMATE"
-    classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
     evidence_id = keep(work, command, hold, classification, reasons, None)
     receipt = receipt_of(command) if dispatched else None
     changes: dict[str, Any] = {}
@@ -127,7 +133,7 @@ def reject(work: Work, command: Report, hold: Hold, reasons: tuple[str, ...], di
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
-            if not is_estimate:
+            if classification is not Classification.ESTIMATE:
                 detail = {"evidence_id": str(evidence_id)}
                 observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
@@ -252,6 +258,12 @@ def _settle(
     return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
 
 
+def may_settle_never_sent(work: Work, hold: Hold) -> bool:
+    """Whether the record that nothing was sent settles the hold: nothing rules it out, and its owner is believed."""
+    believed = work.policy(hold).standing("NEVER_SENT", Role.GATEWAY) is Classification.AUTHORITATIVE
+    return hold.failure is not None and not hold.call_was_seen and believed
+
+
 def settle_never_sent(work: Work, caller: Caller, hold: Hold) -> Hold:
     """Settles a hold whose latest attempt failed before anything was sent, on the record that its owner made of that.
 
@@ -312,7 +324,7 @@ def keep(
             actor=command.caller.actor,
             adapter=evidence.adapter,
             adapter_revision=evidence.adapter_revision,
-            policy=BUILT_IN_POLICY,
+            policy=work.policy(hold).name,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=receipt_of(command),

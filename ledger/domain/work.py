@@ -10,6 +10,7 @@ from ledger.domain.commands import Command
 from ledger.domain.journal import Journal
 from ledger.domain.model import Budget, Grant, Hold
 from ledger.domain.periods import Schedule
+from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.refusals import Reason, Refusal
 
 
@@ -24,9 +25,14 @@ class Work:
         self.newest: dict[tuple[str, str], str] = dict(loaded.newest)
         self.closed: set[tuple[str, str]] = set(loaded.closed_budgets)
         self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
+        self.policies: dict[tuple[str, str], EvidencePolicy] = dict(loaded.policies)
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
         self.bound: dict[tuple[str, str, str], str] = dict(loaded.bound)
+
+    def policy(self, hold: Hold) -> EvidencePolicy:
+        """The newest policy about evidence of calls to the hold's provider."""
+        return self.policies.get((hold.tenant, hold.quote.provider), BUILT_IN)
 
     @property
     def now(self) -> datetime:

@@ -16,6 +16,7 @@ _ANY = frozenset({Role.GATEWAY, Role.FINANCE, Role.AUDITOR, Role.ADMIN})
 HOLDS = "/ledger.v1.HoldService/"
 BUDGETS = "/ledger.v1.BudgetService/"
 PRICES = "/ledger.v1.PriceService/"
+EVIDENCE = "/ledger.v1.EvidenceService/"
 JOURNAL = "/ledger.v1.JournalService/"
 WRITES = "/ledger.v1.WriteService/"
 
@@ -49,6 +50,9 @@ ROLES: dict[str, frozenset[Role]] = {
     PRICES + "GetPriceCard": _ANY,
     PRICES + "PreviewQuote": _ANY,
     PRICES + "ListPriceCards": _ANY,
+    EVIDENCE + "PutEvidencePolicy": _TREASURY,
+    EVIDENCE + "GetEvidencePolicy": _ANY,
+    EVIDENCE + "ListEvidence": _BOOKS,
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,
     JOURNAL + "GetBalance": _BOOKS,

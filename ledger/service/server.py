@@ -19,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from ledger.engine.lane import Engine, EngineOptions
 from ledger.engine.reader import Reader
 from ledger.service.budgets import Budgets
+from ledger.service.evidence import Evidence
 from ledger.service.holds import Holds
 from ledger.service.interceptor import Boundary
 from ledger.service.journal import Journal
@@ -28,8 +29,9 @@ from ledger.service.writes import Writes
 from ledger.settings import PREFIX, Settings
 from ledger.store.database import Database
 from ledger.store.fitness import verify
-from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
+from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
 from ledger.v1.budget_pb2_grpc import add_BudgetServiceServicer_to_server
+from ledger.v1.evidence_pb2_grpc import add_EvidenceServiceServicer_to_server
 from ledger.v1.hold_pb2_grpc import add_HoldServiceServicer_to_server
 from ledger.v1.journal_pb2_grpc import add_JournalServiceServicer_to_server
 from ledger.v1.price_pb2_grpc import add_PriceServiceServicer_to_server
@@ -43,6 +45,7 @@ SERVICES = tuple(
         (hold_pb2, "HoldService"),
         (budget_pb2, "BudgetService"),
         (price_pb2, "PriceService"),
+        (evidence_pb2, "EvidenceService"),
         (journal_pb2, "JournalService"),
         (write_pb2, "WriteService"),
     )
@@ -89,6 +92,7 @@ class Server:
         add_HoldServiceServicer_to_server(Holds(self._engine, self._reader), server)
         add_BudgetServiceServicer_to_server(Budgets(self._engine, self._reader), server)
         add_PriceServiceServicer_to_server(Prices(self._engine, self._reader), server)
+        add_EvidenceServiceServicer_to_server(Evidence(self._engine, self._reader), server)
         add_JournalServiceServicer_to_server(Journal(self._reader), server)
         add_WriteServiceServicer_to_server(Writes(self._engine, self._reader), server)
         add_HealthServicer_to_server(self._health, server)

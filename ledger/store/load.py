@@ -20,6 +20,7 @@ from ledger.domain.commands import (
     BeginDispatch,
     Command,
     GrantBudget,
+    PutEvidencePolicy,
     PutPriceCard,
     Reserve,
 )
@@ -36,6 +37,7 @@ from ledger.domain.needs import (
     may_carry_on,
     may_post_expense,
     needs_resolutions,
+    policy_needed,
     subtree_moved,
     tree_changed,
     zones_named,
@@ -62,7 +64,7 @@ CardKey: TypeAlias = tuple[str, str, int]
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card, _budget = t.hold.c, t.book.c, t.price_card.c, t.budget.c
-_seen = t.evidence.c
+_seen, _policy = t.evidence.c, t.evidence_policy.c
 _resolves = _seen.classification == literal_column(f"'{Classification.AUTHORITATIVE.value}'", Text())
 _resolved_at = case((_resolves, _seen.digest)).label("digest")
 _a_card = select(_card.tenant, _card.card_id, _card.version, cast(_card.document, Text)).limit(ONE)
@@ -91,6 +93,12 @@ GRANTS = look_up(columns_of(t.budget_grant).limit(ONE), list(t.budget_grant.prim
 CLOSED_BUDGETS = look_up(select(*_budget_key).where(_budget.closed_at.is_not(None)).limit(ONE), _budget_key)
 CARDS = look_up(_a_card, (_card.tenant, _card.card_id, _card.version))
 NEWEST_CARDS = look_up(_a_card.order_by(_card.version.desc()), (_card.tenant, _card.card_id))
+NEWEST_POLICIES = look_up(
+    select(_policy.tenant, _policy.provider, _policy.version, cast(_policy.document, Text))
+    .order_by(_policy.version.desc())
+    .limit(ONE),
+    (_policy.tenant, _policy.provider),
+)
 _said = t.observation.c
 # Written out, as ONE is.
 _quoted_provider = literal_column("hold.quote ->> 'provider'", Text()).label("provider")
@@ -117,7 +125,7 @@ FACTS = look_up(
 CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 
 
-_WITHOUT_HOLD = (OnBudget, PutPriceCard)
+_WITHOUT_HOLD = (OnBudget, PutPriceCard, PutEvidencePolicy)
 
 
 class _Outlived(Exception):
@@ -180,6 +188,9 @@ def _load(
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
+        policies = p.send(
+            NEWEST_POLICIES, sorted({key for c in commands if (key := policy_needed(c, holds.get(_hold_key(c))))})
+        )
         clock = p.run(CLOCK)
     if rows_of(changed):
         raise StaleRow("a budget changed before the locks were there")
@@ -204,6 +215,7 @@ def _load(
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
+        policies={row[:2]: rows.policy_from(*row) for row in rows_of(policies)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
         bound={tuple(key): operation_id for *key, operation_id in (*rows_of(brought), *rows_of(bound))},

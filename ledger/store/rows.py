@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt, Resolution
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
@@ -113,6 +114,16 @@ def resolution_from(row: Row) -> Resolution:
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:
     return PriceCard.from_document(tenant, card_id, version, from_json(document))
+
+
+@lru_cache(maxsize=1024)
+def policy_from(tenant: str, provider: str, version: int, document: str) -> EvidencePolicy:
+    """A policy. It is immutable, and every batch that resolves reads it."""
+    return EvidencePolicy.from_document(tenant, provider, version, from_json(document))
+
+
+def policy_row(policy: EvidencePolicy, created_at: datetime) -> Row:
+    return (policy.tenant, policy.provider, policy.version, policy.digest, policy.to_document(), created_at)
 
 
 def card_row(card: PriceCard, created_at: datetime) -> Row:

@@ -61,6 +61,7 @@ NEW_RESOLUTIONS = append(t.resolution)
 NEW_INCIDENTS = append_once(t.incident)
 NEW_GRANTS = append(t.budget_grant)
 NEW_CARDS = append(t.price_card)
+NEW_POLICIES = append(t.evidence_policy)
 
 
 def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
@@ -97,6 +98,7 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_INCIDENTS, d.incidents)
         p.send(NEW_GRANTS, d.grants)
         p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
+        p.send(NEW_POLICIES, [rows.policy_row(policy, loaded.now) for policy in d.policies])
     _all_written("budget", budgets_written, len(changed_budgets))
     _all_written("book", books_written, len(changed_books))
     _all_written("hold", holds_written, len(changed_holds))

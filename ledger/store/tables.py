@@ -396,6 +396,18 @@ budget_grant = Table(
     _time("recorded_at"),
 )
 
+evidence_policy = Table(
+    "evidence_policy",
+    metadata,
+    _key("tenant"),
+    _key("provider"),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    _bytes("digest"),
+    _json("document"),
+    _time("created_at"),
+    CheckConstraint("version >= 1", name="versions_start_at_one"),
+)
+
 price_card = Table(
     "price_card",
     metadata,

@@ -73,6 +73,11 @@ def test_good_books_keep_every_law(books: str) -> None:
     assert results["5.8"].checked == 13 + 1 + 6 + 5
 
 
+def test_every_law_has_a_number_of_its_own(database: Database) -> None:
+    numbers = [result.law for result in check(database)]
+    assert len(set(numbers)) == len(numbers)
+
+
 def test_empty_books_keep_every_law(database: Database) -> None:
     assert [result for result in check(database) if result.violations] == []
 
@@ -349,6 +354,23 @@ DAMAGE = [
     ),
     ("5.4", "settled at 4, its entries posted 4.5", "UPDATE hold SET settled = 4 WHERE operation_id = 'settled'"),
     ("5.4", "settled at nothing", "UPDATE entry SET operation_id = 'unknown' WHERE operation_id = 'settled'"),
+    (
+        "5.11",
+        "operation rejected of acme was classified by policy psp#7",
+        "UPDATE evidence SET policy = 'psp#7' WHERE operation_id = 'rejected'",
+    ),
+    (
+        "5.11",
+        "operation tokens of acme was classified by policy psp#1",
+        "UPDATE evidence SET policy = 'psp#1' WHERE operation_id = 'tokens'",
+    ),
+    ("6.1", "PutEvidencePolicy names psp#1", "DELETE FROM evidence_policy"),
+    (
+        "7.6",
+        "version 1 of the policy about psp of acme has another digest",
+        "UPDATE evidence_policy SET document = jsonb_set(document, '{rules,0,standing}', '\"ESTIMATE\"')",
+    ),
+    ("7.6", "of the policy about psp of acme cannot be read", "UPDATE evidence_policy SET document = '[]'"),
     (
         "5.7",
         "operation settled of acme has no body",

@@ -47,6 +47,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -54,15 +55,17 @@ from ledger.domain.commands import (
     Usage,
     VerifyWrite,
 )
-from ledger.domain.model import Caller, Delivery, Role
+from ledger.domain.model import Caller, Classification, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
+from ledger.domain.policies import EvidencePolicy, Rule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
 from tests.domain.world import World
 
 ROLES = {"gw": Role.GATEWAY, "fin": Role.FINANCE, "adm": Role.ADMIN, "sys": Role.SYSTEM}
 SPANS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1)}
+STANDINGS = {"~": Classification.CORROBORATING, "?": Classification.ESTIMATE}
 Options = dict[str, str]
 
 
@@ -376,6 +379,19 @@ def card(caller: Caller, key: str, words: list[str], options: Options) -> Comman
     )  # fmt: skip
 
 
+def policy(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    """`policy acme gw:WEBHOOK fin:STATEMENT~ gw:PROVIDER_RECORD? gw:REJECTED_BEFORE_EXECUTION/429/529`: role and evidence, `~` for
+    what corroborates, `?` for an estimate."""
+    provider, *said = words
+    rules = []
+    for text in said:
+        role, _, named = text.partition(":")
+        evidence, *statuses = named.split("/")
+        standing = STANDINGS.get(evidence[-1], Classification.AUTHORITATIVE)
+        rules.append(Rule(evidence.rstrip("~?"), ROLES[role], standing, tuple(map(int, statuses))))
+    return PutEvidencePolicy(caller, key, EvidencePolicy(caller.tenant, provider, 0, tuple(rules)))
+
+
 def _instant(text: str) -> datetime | None:
     """A time of the day on which the tables play, such as 10:20."""
     return datetime.fromisoformat(f"2025-03-01T{text}:00+00:00") if text else None
@@ -406,4 +422,5 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "move": move,
     "grant": grant,
     "card": card,
+    "policy": policy,
 }

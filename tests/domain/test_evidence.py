@@ -2,8 +2,9 @@
 
 import pytest
 
-from ledger.domain.evidence import AUTHORITATIVE, reprice
-from ledger.domain.model import Role
+from ledger.domain.evidence import reprice
+from ledger.domain.model import Classification, Role
+from ledger.domain.policies import BUILT_IN, EvidencePolicy, Rule
 from tests.domain.table import run
 
 HOLDS = """
@@ -92,8 +93,12 @@ def test_a_statement_and_an_operators_word_are_finances_to_bring() -> None:
 
 
 def test_nobodys_own_count_is_authoritative() -> None:
-    assert {source for source, roles in AUTHORITATIVE.items() if not roles} == {"GATEWAY_ESTIMATE"}
-    assert all(roles <= {Role.GATEWAY, Role.FINANCE} for roles in AUTHORITATIVE.values())
+    claimed = Rule("GATEWAY_ESTIMATE", Role.FINANCE, Classification.AUTHORITATIVE)
+    for policy in (BUILT_IN, EvidencePolicy("t1", "acme", 1, (claimed,))):
+        for role in Role:
+            assert policy.standing("GATEWAY_ESTIMATE", role) is Classification.ESTIMATE
+    assert {rule.role for rule in BUILT_IN.rules} == {Role.GATEWAY, Role.FINANCE}
+    assert "GATEWAY_ESTIMATE" not in {rule.evidence for rule in BUILT_IN.rules}
 
 
 def test_a_fixed_quote_without_a_model_takes_any() -> None:

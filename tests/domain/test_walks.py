@@ -25,6 +25,7 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
+    PutEvidencePolicy,
     PutPriceCard,
     Release,
     Reserve,
@@ -186,7 +187,7 @@ def admissible(batch: list[Command]) -> list[Command]:
     kept = []
     for command in batch:
         names: set[object] = {command.receipt_key}
-        if not isinstance(command, OnBudget | PutPriceCard):
+        if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
             names.add(command.hold_key)
         if not names & taken:
             kept.append(command)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, Correct, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import BeginDispatch, Command, Correct, PutEvidencePolicy, PutPriceCard, Reserve, Resolve
 from ledger.domain.decide import decide
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import (
@@ -44,9 +44,11 @@ from ledger.domain.needs import (
     may_carry_on,
     may_post_expense,
     needs_resolutions,
+    policy_needed,
     subtree_moved,
     zones_named,
 )
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
@@ -85,6 +87,7 @@ class World:
         self.books: dict[tuple[str, str], Book] = {}
         self.holds: dict[tuple[str, str], Hold] = {}
         self.cards: dict[tuple[str, str, int], PriceCard] = {}
+        self.policies: dict[tuple[str, str], list[EvidencePolicy]] = {}
         self.receipts: dict[tuple[str, str, str, str], Receipt] = {}
         self.refused: list[RefusedCommand] = []
         self.grants: dict[tuple[str, str, str], Grant] = {}
@@ -118,7 +121,7 @@ class World:
         zones.update(zone for command in commands for zone in zones_named(command))
         for command in commands:
             hold = None
-            if not isinstance(command, OnBudget | PutPriceCard):
+            if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
             if hold is not None and may_carry_on(command):
@@ -153,6 +156,11 @@ class World:
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
             grants=self.grants,
             resolutions=resolutions,
+            policies={
+                key: self.policies[key][-1]
+                for key in (policy_needed(c, holds.get(getattr(c, "hold_key", ("", "")))) for c in commands)
+                if key in self.policies
+            },
             bound=self._bound(commands),
             facts=self._facts(commands, holds),
         )
@@ -247,9 +255,16 @@ class World:
             assert (card.tenant, card.card_id, card.version) not in self.cards
             for version in (card.version, 0):
                 self.cards[(card.tenant, card.card_id, version)] = card
+        self._put_policies(decision.policies)
         for receipt in decision.receipts:
             used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
             assert self.receipts.setdefault(used, receipt) is receipt
+
+    def _put_policies(self, policies: Sequence[EvidencePolicy]) -> None:
+        for policy in policies:
+            versions = self.policies.setdefault((policy.tenant, policy.provider), [])
+            versions.append(policy)
+            assert [p.version for p in versions] == list(range(1, len(versions) + 1))
 
     def _check_outcomes(self, commands: Sequence[Command], outcomes: Sequence[Outcome]) -> None:
         for command, outcome in zip(commands, outcomes, strict=True):

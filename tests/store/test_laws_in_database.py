@@ -30,6 +30,7 @@ WRITE_ONCE = {
     "resolution": "A resolution is never changed or removed: correct it with a next revision.",
     "incident": "An incident is never changed or removed.",
     "budget_grant": "A grant is never changed or removed.",
+    "evidence_policy": "A version of a policy is never changed or removed: put a new one beside it.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
 }
 

@@ -26,6 +26,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "bound receipts": (load.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
     "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
+    "policies": (load.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
     "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
     "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
     "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),

@@ -113,9 +113,9 @@ COSTS = {
     ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
     "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
     "unknown": (3 + 1, 6),  # books; holds, books, entries, postings, receipts, observations
-    "settle": (3 + 1, 7),  # books; the five, evidence, resolutions
-    "again": (3 + 2, 0),  # books, facts; the key has done its work
-    "witness": (3 + 2, 2),  # books, facts; receipts, evidence
+    "settle": (3 + 2, 7),  # books, policies; the five, evidence, resolutions
+    "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
+    "witness": (3 + 3, 2),  # books, facts, policies; receipts, evidence
 }
 # The same for attempts, each on holds that were born DISPATCHING.
 COSTS_OF_ATTEMPTS = {
@@ -176,10 +176,10 @@ def test_corrections_and_what_they_superseded(database: Database, recorder: Reco
     for ids in (few, many):
         loaded = s.read(database, [s.settle(i) for i in ids])
         corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
-        # holds, books, receipts, facts, revisions, clock; the seven of a settlement.
-        assert cost(database, recorder, corrections) == 6 + 7
+        # holds, books, receipts, facts, revisions, policies, clock; the seven of a settlement.
+        assert cost(database, recorder, corrections) == 7 + 7
         # The key of what was superseded: the same, without anything to save.
-        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 6
+        assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 7
 
 
 def test_a_period_that_a_hold_outlived_costs_one_look_up_more(database: Database, recorder: Recorder) -> None:
@@ -196,9 +196,8 @@ def test_a_period_that_a_hold_outlived_costs_one_look_up_more(database: Database
     # The first is told by the locked book that its period is closed, and opens a stripe; the second learns that it is there.
     for warm in ("warm-1", "warm-2"):
         s.apply(database, [s.settle(warm)])
-    # holds, the newest books, books, receipts, clock; what a settlement saves.
     for few_or_many in (["one"], ids):
-        assert cost(database, recorder, commands("settle", few_or_many)) == 5 + 7
+        assert cost(database, recorder, commands("settle", few_or_many)) == sum(COSTS["settle"]) + 1
 
 
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
@@ -206,6 +205,6 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, whether a budget changed, receipts, clock; new and changed holds, books, entries,
-    # postings, receipts, evidence, resolutions
-    assert cost(database, recorder, mixed) == 7 + 8
+    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, clock; new and changed holds, books,
+    # entries, postings, receipts, evidence, resolutions
+    assert cost(database, recorder, mixed) == 8 + 8

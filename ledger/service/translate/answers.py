@@ -33,7 +33,7 @@ _NO_ROOM = Refusal(
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES = {state: pb.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
-_KINDS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
+KIND_NUMBERS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
 _QUOTES = {kind: pb.QuoteKind.Value(f"QUOTE_KIND_{kind}") for kind in QuoteKind}
 _DENIALS = {denial: pb.DenialReason.Value(f"DENIAL_REASON_{denial}") for denial in Denial}
 _STOPPED = {stopped: pb.Stopped.Value(f"STOPPED_{stopped}") for stopped in Stopped}
@@ -210,7 +210,7 @@ def write_full_hold(message: pb.Hold, hold: Hold) -> None:
 
 def write_revision(message: pb.Resolution, resolution: Resolution) -> None:
     """A revision with all that is known of it."""
-    message.kind = _KINDS[resolution.kind]
+    message.kind = KIND_NUMBERS[resolution.kind]
     message.revision = resolution.revision
     message.digest = resolution.digest.hex()
     write_money(message.amount, resolution.amount, resolution.currency)
@@ -286,7 +286,7 @@ def _write_resolution(message: pb.Resolution, hold: Hold) -> None:
     assert digest is not None, "a revision has a digest"
     assert settled is not None, "a revision has an amount"
     assert resolved_at is not None, "a revision has a time"
-    message.kind = _KINDS[kind]
+    message.kind = KIND_NUMBERS[kind]
     message.revision = hold.revision
     message.digest = digest.hex()
     write_money(message.amount, settled, hold.currency)

@@ -28,8 +28,8 @@ from ledger.v1 import hold_pb2 as pb
 MAX_DOCUMENT_BYTES = 8 * 1024
 MAX_STATUS = 599
 
-_SOURCES = {int(number): name.removeprefix("EVIDENCE_SOURCE_") for name, number in pb.EvidenceSource.items() if number}
-_KINDS = {int(number): name.removeprefix("NO_COST_KIND_") for name, number in pb.NoCostKind.items() if number}
+SOURCES = {int(number): name.removeprefix("EVIDENCE_SOURCE_") for name, number in pb.EvidenceSource.items() if number}
+KINDS = {int(number): name.removeprefix("NO_COST_KIND_") for name, number in pb.NoCostKind.items() if number}
 _CAUSES = {
     int(number): name.removeprefix("NEVER_SENT_CAUSE_") if number else "" for name, number in pb.NeverSentCause.items()
 }
@@ -37,7 +37,7 @@ _CAUSES = {
 
 def usage(message: pb.UsageEvidence) -> Usage:
     kind = message.WhichOneof("usage")
-    source = named(message.source, "usage.source", _SOURCES)
+    source = named(message.source, "usage.source", SOURCES)
     provider = identifier(message.provider, "usage.provider")
     model = empty_or_identifier(message.model, "usage.model")
     tier = empty_or_identifier(message.service_tier, "usage.service_tier")
@@ -80,7 +80,7 @@ def usage(message: pb.UsageEvidence) -> Usage:
 
 def no_cost_proof(message: pb.NoCostProof) -> NoCostProof:
     return NoCostProof(
-        named(message.kind, "no_cost.kind", _KINDS),
+        named(message.kind, "no_cost.kind", KINDS),
         text(message.adapter, "no_cost.adapter"),
         text(message.adapter_revision, "no_cost.adapter_revision"),
         named(message.cause, "no_cost.cause", _CAUSES),

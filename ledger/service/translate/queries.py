@@ -24,7 +24,7 @@ from ledger.service.translate.pages import (
     time_key,
     version_key,
 )
-from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, price_pb2
+from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2
 
 _STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
 _OF_A_BUDGET = frozenset(Account) - {Account.EXPENSE, Account.PAYABLE}
@@ -73,6 +73,12 @@ def entries(request: journal_pb2.ListEntriesRequest, caller: Caller) -> tuple[Pl
     operation = optional_identifier(request.operation_id, "operation_id")
     size, token = request.page_size, request.page_token
     return place("ListEntries", caller, size, token, (id_key,), operation_id=operation or ""), operation
+
+
+def evidence(request: evidence_pb2.ListEvidenceRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    size, token = request.page_size, request.page_token
+    return place("ListEvidence", caller, size, token, (id_key,), operation_id=operation), operation
 
 
 def postings(request: journal_pb2.ListPostingsRequest, caller: Caller) -> tuple[Place, str]:

@@ -235,6 +235,18 @@ HOLDS = (
         """,
     ),
     Law(
+        "5.11",
+        "Evidence names the revision of the policy that classified it: a version that is there, of its hold's provider.",
+        """
+        SELECT CASE WHEN v.policy NOT LIKE '#%' AND (p.provider IS NULL OR p.provider IS DISTINCT FROM h.quote->>'provider')
+            THEN format('evidence %s of operation %s of %s was classified by policy %s, which is not there or of another provider',
+                v.evidence_id, v.operation_id, v.tenant, v.policy) END
+        FROM evidence v
+        LEFT JOIN hold h USING (tenant, operation_id)
+        LEFT JOIN evidence_policy p ON p.tenant = v.tenant AND p.provider || '#' || p.version = v.policy
+        """,
+    ),
+    Law(
         "5.7",
         "Evidence has a body, or the hold has other evidence with the same fact that has one.",
         """

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from ledger.domain.commands import BudgetCommand, HoldCommand, PutPriceCard
+from ledger.domain.commands import BudgetCommand, HoldCommand, PutEvidencePolicy, PutPriceCard
 from ledger.store.laws.law import Law
 
 RECORDS = (
@@ -17,7 +17,8 @@ RECORDS = (
             WHEN r.outcome = 'OK' AND NOT coalesce(CASE
                 WHEN r.command = ANY (:on_holds) THEN h.operation_id IS NOT NULL
                 WHEN r.command = ANY (:on_budgets) THEN g.budget_id IS NOT NULL
-                WHEN r.command = :on_cards THEN c.card_id IS NOT NULL END, false)
+                WHEN r.command = :on_cards THEN c.card_id IS NOT NULL
+                WHEN r.command = :on_policies THEN p.provider IS NOT NULL END, false)
                 THEN format('receipt %s of %s/%s/%s names %s, which is not there', r.key, r.tenant, r.actor, r.command, r.resource)
             END
         FROM receipt r
@@ -25,11 +26,14 @@ RECORDS = (
         LEFT JOIN budget g ON r.command = ANY (:on_budgets) AND (g.tenant, g.budget_id) = (r.tenant, r.resource)
         LEFT JOIN price_card c ON r.command = :on_cards
             AND c.tenant = r.tenant AND c.card_id || '#' || c.version = r.resource
+        LEFT JOIN evidence_policy p ON r.command = :on_policies
+            AND p.tenant = r.tenant AND p.provider || '#' || p.version = r.resource
         """,
         {
             "on_holds": [command.NAME for command in get_args(HoldCommand)],
             "on_budgets": [command.NAME for command in get_args(BudgetCommand)],
             "on_cards": PutPriceCard.NAME,
+            "on_policies": PutEvidencePolicy.NAME,
         },
     ),
     Law(

@@ -16,6 +16,7 @@ TRIGGERS = {
     "resolution": ("resolution_append_only",),
     "incident": ("incident_append_only",),
     "budget_grant": ("budget_grant_append_only",),
+    "evidence_policy": ("evidence_policy_append_only",),
     "price_card": ("price_card_append_only",),
     "hold": (
         "hold_attempts",

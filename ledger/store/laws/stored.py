@@ -12,11 +12,12 @@ from sqlalchemy import Connection, Select, Text, and_, cast, select
 
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Hold
+from ledger.domain.policies import EvidencePolicy
 from ledger.domain.pricing import Line
 from ledger.domain.states import ResolutionKind
-from ledger.store.rows import card_from, hold_from
+from ledger.store.rows import card_from, hold_from, policy_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import evidence, hold, price_card, resolution
+from ledger.store.tables import evidence, evidence_policy, hold, price_card, resolution
 
 AT_A_TIME = 1000
 
@@ -34,6 +35,13 @@ class StoredCard(NamedTuple):
     """A version of a price card, and the digest beside it."""
 
     card: PriceCard
+    digest: bytes
+
+
+class StoredPolicy(NamedTuple):
+    """A version of an evidence policy, and the digest beside it."""
+
+    policy: EvidencePolicy
     digest: bytes
 
 
@@ -78,6 +86,8 @@ _pinned = and_(
 _of_the_hold = and_(_r.tenant == hold.c.tenant, _r.operation_id == hold.c.operation_id)
 _rests_on = and_(_v.tenant == _r.tenant, _v.operation_id == _r.operation_id, _v.evidence_id == _r.evidence_id)
 
+_p = evidence_policy.c
+POLICIES = select(_p.tenant, _p.provider, _p.version, cast(_p.document, Text), _p.digest)
 CARDS = select(*_card, _c.digest)
 OBSERVATIONS = select(_v.tenant, _v.operation_id, _v.evidence_id, _v.fact, cast(_v.body, Text)).where(
     _v.body.is_not(None)
@@ -102,6 +112,16 @@ def price_cards(connection: Connection) -> Iterator[StoredCard | Unreadable]:
         return StoredCard(card_from(*card), digest)
 
     return _each(connection, CARDS, read, lambda row: f"version {row[2]} of price card {row[1]} of {row[0]}")
+
+
+def policies(connection: Connection) -> Iterator[StoredPolicy | Unreadable]:
+    """Every version of every policy."""
+
+    def read(row: Row) -> StoredPolicy:
+        *policy, digest = row
+        return StoredPolicy(policy_from(*policy), digest)
+
+    return _each(connection, POLICIES, read, lambda row: f"version {row[2]} of the policy about {row[1]} of {row[0]}")
 
 
 def quotes(connection: Connection) -> Iterator[StoredQuote | Unreadable]:

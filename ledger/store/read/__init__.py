@@ -6,6 +6,7 @@ with database.read() as connection:
 
 from ledger.store.read.budgets import BudgetState, get_budget, list_budgets
 from ledger.store.read.cards import get_card, list_cards
+from ledger.store.read.evidence import get_policy, list_evidence
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents, list_open_holds, list_resolutions
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
@@ -24,9 +25,11 @@ __all__ = [
     "get_budget",
     "get_card",
     "get_hold",
+    "get_policy",
     "list_budgets",
     "list_cards",
     "list_entries",
+    "list_evidence",
     "list_holds",
     "list_incidents",
     "list_invocations",

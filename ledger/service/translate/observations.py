@@ -1,0 +1,36 @@
+"""Evidence as it was kept, to the contract's messages."""
+
+import hashlib
+
+from ledger.domain.canonical import canonical
+from ledger.domain.model import Evidence
+from ledger.service.translate.answers import KIND_NUMBERS, write_time
+from ledger.service.translate.policies import CLASSIFICATION_OF, KIND_OF, SOURCE_OF
+from ledger.v1 import evidence_pb2 as pb
+
+
+def write_evidence(message: pb.Evidence, kept: Evidence) -> None:
+    message.evidence_id = str(kept.evidence_id)
+    message.operation_id = kept.operation_id
+    message.attempt = kept.attempt
+    message.kind = KIND_NUMBERS[kept.kind]
+    message.classification = CLASSIFICATION_OF[kept.classification]
+    message.reasons.extend(kept.reasons)
+    if kept.source in SOURCE_OF:
+        message.source = SOURCE_OF[kept.source]
+    else:
+        message.no_cost = KIND_OF[kept.source]
+    message.actor = kept.actor
+    message.adapter = kept.adapter
+    message.adapter_revision = kept.adapter_revision
+    message.policy = kept.policy
+    if kept.observed_at is not None:
+        write_time(message.observe_time, kept.observed_at)
+    write_time(message.receive_time, kept.received_at)
+    message.provider_receipt = kept.provider_receipt or ""
+    message.digest = "" if kept.digest is None else kept.digest.hex()
+    message.fact = kept.fact.hex()
+    if kept.body is not None:
+        message.body = canonical(kept.body).decode()
+        if "document" in kept.body:
+            message.payload_digest = hashlib.sha256(kept.body["document"].encode()).hexdigest()
