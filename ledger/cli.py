@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token, price, quote, prices.
+"""The command line: serve, migrate, check, demo, token, price, quote, prices, hold.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -24,6 +24,7 @@ from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
+from ledger.holds import listing, showing
 from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
 from ledger.reconcile.expiry import Expiry
@@ -173,6 +174,15 @@ def _parser() -> argparse.ArgumentParser:
     bringing.set_defaults(run=importing.run)
     bringing.add_argument("--json", action="store_true", help="print the result as JSON")
     importing.add_arguments(bringing)
+    holds = commands.add_parser("hold", help="Show a hold with its history, or list holds.")
+    showings = holds.add_subparsers(required=True, metavar="ACTION")
+    for action, module in (("show", showing), ("list", listing)):
+        added = _with_examples(
+            showings.add_parser, module.DESCRIPTION, module.EPILOG, name=action, help=module.DESCRIPTION
+        )
+        added.set_defaults(run=module.run)
+        added.add_argument("--json", action="store_true", help="print the result as JSON")
+        module.add_arguments(added)
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):

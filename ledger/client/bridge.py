@@ -117,6 +117,7 @@ class GuardSync(_Wrapped[Guard]):
     release = _waiting(Guard.release)
     hold = property(lambda self: self._inner.hold)
     may_send = property(lambda self: self._inner.may_send)
+    may_continue = property(lambda self: self._inner.may_continue)
     operation_id = property(lambda self: self._inner.operation_id)
     end_of_stream = _waiting(Guard.end_of_stream)
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Protocol
 
 from ledger.client.keys import permission_key, report_key
 from ledger.client.messages import Evidence, span
 from ledger.v1 import hold_pb2 as pb
 
-Request: TypeAlias = (
-    pb.ReserveRequest | pb.BeginDispatchRequest | pb.ResolveRequest | pb.MarkOutcomeUnknownRequest | pb.ReleaseRequest
-)
+
+class Request(Protocol):
+    """What a command carries. All but a heartbeat have an `idempotency_key`, too."""
+
+    operation_id: str
 
 
 def reserve_request(
@@ -74,7 +76,7 @@ def release_command(operation_id: str, *, key: str | None = None) -> pb.Command:
 
 
 def request_of(command: pb.Command) -> Request:
-    """The request that a command carries; each has an operation and a key. Raises ValueError if it carries none."""
+    """The request that a command carries. Raises ValueError if it carries none."""
     name = command.WhichOneof("command")
     if name is None:
         raise ValueError("the command has no request")

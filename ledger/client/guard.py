@@ -6,7 +6,9 @@
         await operation.settle(response)
 
 Leaving the block without a resolution does the honest thing: before the dispatch the money is released, after it the outcome is
-unknown. An exception out of `__aenter__` or `begin_dispatch` says that the call must not be sent.
+unknown. While the block runs, the lease of the attempt is extended.
+
+An exception out of `__aenter__` or `begin_dispatch` says that the call must not be sent.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from ledger.client.commands import begin_command, release_command, resolve_command, unknown_command
 from ledger.client.errors import LedgerError, NotDone, NotPermitted, Refused
 from ledger.client.finaliser import Finalisers
+from ledger.client.heartbeat import Heartbeat
 from ledger.client.leaving import Leaving
 from ledger.client.messages import Amount, Evidence, dispatch, usage_evidence
 from ledger.client.relay import Relay, never
@@ -91,11 +94,17 @@ class Guard:
         self._stage = Stage.NEW
         # What is known and not yet acknowledged: whoever ends the operation says this first.
         self._report: pb.Command | None = None
+        self._heartbeat: Heartbeat | None = None
 
     @property
     def may_send(self) -> bool:
         """Whether the permission to send was given, and nothing was said since of what became of the call."""
         return self._stage is Stage.PERMITTED
+
+    @property
+    def may_continue(self) -> bool:
+        """False once the ledger has said that the attempt is over (cancelled, or its lease ran out): stop if you can."""
+        return self._heartbeat is None or self._heartbeat.may_continue
 
     async def __aenter__(self) -> "Guard":
         """Reserves. Raises Refused if the ledger does, and NotPermitted if the operation has run, or runs elsewhere."""
@@ -116,7 +125,7 @@ class Guard:
             raise
         self.hold = answer.hold
         if answer.may_send:
-            self._stage = Stage.PERMITTED
+            self._permitted()
         elif answer.hold.state == pb.HOLD_STATE_RESERVED:
             self._stage = Stage.RESERVED
         else:
@@ -141,7 +150,7 @@ class Guard:
         if not answer.may_send:
             self._stage = Stage.NOT_OURS
             raise NotPermitted(answer.hold)
-        self._stage = Stage.PERMITTED
+        self._permitted()
         return answer.hold
 
     async def settle(
@@ -231,6 +240,7 @@ class Guard:
 
     def _leave(self, observation: str) -> "asyncio.Task[LedgerError | None]":
         """Begins the finaliser, with all that is known now."""
+        self._rest()
         leaving = Leaving(
             self._ledger.execute,
             self.operation_id,
@@ -242,6 +252,14 @@ class Guard:
         )
         self._stage, self._report = Stage.TOLD, None
         return self._ledger.finalisers.start(self.operation_id, leaving.run(self._ledger.finalisers.bound))
+
+    def _permitted(self) -> None:
+        self._stage = Stage.PERMITTED
+        self._heartbeat = Heartbeat(self._ledger.execute, self.operation_id, self._nonce, self._lease)
+
+    def _rest(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
 
     def _dispatch(self) -> pb.Dispatch:
         return dispatch(self._nonce, lease=self._lease, executor=self._executor)
@@ -278,6 +296,7 @@ class Guard:
 
     async def _tell(self, report: pb.Command) -> pb.CommandResult:
         """Says what became of the call. What is not acknowledged is said again by the finaliser."""
+        self._rest()
         self._report = report
         try:
             result = await self._execute(report)

@@ -269,9 +269,10 @@ class Ledger:
         return answer
 
     async def execute(self, command: pb.Command, timeout: timedelta | None = None) -> pb.CommandResult:
-        """One command on a hold, with its key; it goes together with others that are asked for at the same time."""
+        """Any command on a hold, with its key if it takes one; it goes together with others that are asked for at the same time."""
         request = request_of(command)
-        return await self._courier.carry(command, request.operation_id, request.idempotency_key, self.ends(timeout))
+        key = getattr(request, "idempotency_key", "")
+        return await self._courier.carry(command, request.operation_id, key, self.ends(timeout))
 
     def ends(self, timeout: timedelta | None) -> float:
         """When a call that begins now is given up, on the loop's clock."""

@@ -38,6 +38,7 @@ ROLES: dict[str, frozenset[Role]] = {
     HOLDS + "ListHolds": _ANY,
     HOLDS + "ListOpenHolds": _BOOKS,
     HOLDS + "ListResolutions": _BOOKS,
+    HOLDS + "ListHoldEvents": _BOOKS,
     HOLDS + "ListIncidents": _BOOKS,
     BUDGETS + "CreateBudget": _ADMIN,
     BUDGETS + "GetBudget": _ANY,

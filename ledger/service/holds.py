@@ -8,7 +8,7 @@ from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.service.interceptor import Context, caller
 from ledger.service.questions import ask, fill, found
-from ledger.service.translate import answers, attempts, commands, queries
+from ledger.service.translate import answers, attempts, commands, queries, standings
 from ledger.service.translate.fields import identifier
 from ledger.store import read
 from ledger.v1 import hold_pb2 as pb
@@ -101,9 +101,24 @@ class Holds(HoldServiceServicer):
 
     async def GetHold(self, request: pb.GetHoldRequest, _context: Context) -> pb.GetHoldResponse:
         tenant, operation_id = caller().tenant, identifier(request.operation_id, "operation_id")
-        hold = await ask(self._reader, lambda connection: read.get_hold(connection, tenant, operation_id))
+        answer = await ask(self._reader, lambda connection: read.get_standing(connection, tenant, operation_id))
+        standing = found(answer, "hold", "operation_id", operation_id)
         response = pb.GetHoldResponse()
-        answers.write_full_hold(response.hold, found(hold, "hold", "operation_id", operation_id))
+        answers.write_full_hold(response.hold, standing.hold)
+        standings.write_axes(response.hold, standing.axes)
+        return response
+
+    async def ListHoldEvents(self, request: pb.ListHoldEventsRequest, _context: Context) -> pb.ListHoldEventsResponse:
+        tenant = caller().tenant
+        place, operation = queries.hold_events(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_hold_events(
+                connection, tenant, operation, limit=place.size, after=place.after
+            ),
+        )
+        response = pb.ListHoldEventsResponse()
+        response.next_page_token = fill(response.events, page, place, standings.write_event)
         return response
 
     async def ListHolds(self, request: pb.ListHoldsRequest, _context: Context) -> pb.ListHoldsResponse:

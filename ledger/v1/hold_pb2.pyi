@@ -282,6 +282,51 @@ NEVER_SENT_CAUSE_TLS_FAILURE: NeverSentCause.ValueType  # 3
 NEVER_SENT_CAUSE_NOT_ATTEMPTED: NeverSentCause.ValueType  # 4
 Global___NeverSentCause: _TypeAlias = NeverSentCause  # noqa: Y015
 
+class _HoldEventKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _HoldEventKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HoldEventKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    HOLD_EVENT_KIND_UNSPECIFIED: _HoldEventKind.ValueType  # 0
+    HOLD_EVENT_KIND_COMMAND: _HoldEventKind.ValueType  # 1
+    """A command that was done or refused: a line of the invocation log. `what` is its name."""
+    HOLD_EVENT_KIND_ATTEMPT: _HoldEventKind.ValueType  # 2
+    """An attempt was BEGUN, or INFERRED from evidence."""
+    HOLD_EVENT_KIND_EVIDENCE: _HoldEventKind.ValueType  # 3
+    """Evidence was kept. `what` is its classification."""
+    HOLD_EVENT_KIND_DELIVERY: _HoldEventKind.ValueType  # 4
+    """Something was said of what the client received. `what` is a Delivery."""
+    HOLD_EVENT_KIND_EXECUTION: _HoldEventKind.ValueType  # 5
+    """Something was said of what the provider did. `what` is an Execution."""
+    HOLD_EVENT_KIND_ENTRY: _HoldEventKind.ValueType  # 6
+    """A journal entry. `what` is its kind; `detail` what it moved on one level, by account, on the accounts' normal sides."""
+    HOLD_EVENT_KIND_RESOLUTION: _HoldEventKind.ValueType  # 7
+    """A revision of the resolution. `what` is its kind."""
+    HOLD_EVENT_KIND_INCIDENT: _HoldEventKind.ValueType  # 8
+    """A case was opened. `what` is its kind."""
+
+class HoldEventKind(_HoldEventKind, metaclass=_HoldEventKindEnumTypeWrapper): ...
+
+HOLD_EVENT_KIND_UNSPECIFIED: HoldEventKind.ValueType  # 0
+HOLD_EVENT_KIND_COMMAND: HoldEventKind.ValueType  # 1
+"""A command that was done or refused: a line of the invocation log. `what` is its name."""
+HOLD_EVENT_KIND_ATTEMPT: HoldEventKind.ValueType  # 2
+"""An attempt was BEGUN, or INFERRED from evidence."""
+HOLD_EVENT_KIND_EVIDENCE: HoldEventKind.ValueType  # 3
+"""Evidence was kept. `what` is its classification."""
+HOLD_EVENT_KIND_DELIVERY: HoldEventKind.ValueType  # 4
+"""Something was said of what the client received. `what` is a Delivery."""
+HOLD_EVENT_KIND_EXECUTION: HoldEventKind.ValueType  # 5
+"""Something was said of what the provider did. `what` is an Execution."""
+HOLD_EVENT_KIND_ENTRY: HoldEventKind.ValueType  # 6
+"""A journal entry. `what` is its kind; `detail` what it moved on one level, by account, on the accounts' normal sides."""
+HOLD_EVENT_KIND_RESOLUTION: HoldEventKind.ValueType  # 7
+"""A revision of the resolution. `what` is its kind."""
+HOLD_EVENT_KIND_INCIDENT: HoldEventKind.ValueType  # 8
+"""A case was opened. `what` is its kind."""
+Global___HoldEventKind: _TypeAlias = HoldEventKind  # noqa: Y015
+
 class _IncidentKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -2308,6 +2353,128 @@ class ListResolutionsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListResolutionsResponse: _TypeAlias = ListResolutionsResponse  # noqa: Y015
+
+@_typing.final
+class ListHoldEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    operation_id: _builtins.str
+    """Required."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_id", b"operation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHoldEventsRequest: _TypeAlias = ListHoldEventsRequest  # noqa: Y015
+
+@_typing.final
+class ListHoldEventsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___HoldEvent]: ...
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___HoldEvent] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHoldEventsResponse: _TypeAlias = ListHoldEventsResponse  # noqa: Y015
+
+@_typing.final
+class HoldEvent(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DetailEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RECORD_TIME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    OBSERVE_TIME_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    kind: Global___HoldEventKind.ValueType
+    what: _builtins.str
+    actor: _builtins.str
+    attempt: _builtins.int
+    """0 if it is not about one."""
+    event_id: _builtins.str
+    """Of the row that it is made from."""
+    @_builtins.property
+    def record_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def amount(self) -> _money_pb2.Money:
+        """What a resolution comes to."""
+
+    @_builtins.property
+    def observe_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was seen, or is effective, if that was said."""
+
+    @_builtins.property
+    def detail(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        record_time: _timestamp_pb2.Timestamp | None = ...,
+        kind: Global___HoldEventKind.ValueType = ...,
+        what: _builtins.str = ...,
+        actor: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        amount: _money_pb2.Money | None = ...,
+        observe_time: _timestamp_pb2.Timestamp | None = ...,
+        event_id: _builtins.str = ...,
+        detail: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "observe_time", b"observe_time", "record_time", b"record_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "attempt", b"attempt", "detail", b"detail", "event_id", b"event_id", "kind", b"kind", "observe_time", b"observe_time", "record_time", b"record_time", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldEvent: _TypeAlias = HoldEvent  # noqa: Y015
 
 @_typing.final
 class Incident(_message.Message):

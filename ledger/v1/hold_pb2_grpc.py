@@ -115,6 +115,11 @@ class HoldServiceStub:
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
                 _registered_method=True)
+        self.ListHoldEvents = channel.unary_unary(
+                '/ledger.v1.HoldService/ListHoldEvents',
+                request_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldEventsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldEventsResponse.FromString,
+                _registered_method=True)
         self.ListIncidents = channel.unary_unary(
                 '/ledger.v1.HoldService/ListIncidents',
                 request_serializer=ledger_dot_v1_dot_hold__pb2.ListIncidentsRequest.SerializeToString,
@@ -242,6 +247,14 @@ class HoldServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListHoldEvents(self, request, context):
+        """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+        Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListIncidents(self, request, context):
         """Newest first. Roles: finance, auditor, admin.
         """
@@ -331,6 +344,11 @@ def add_HoldServiceServicer_to_server(servicer, server):
                     servicer.ListResolutions,
                     request_deserializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.SerializeToString,
+            ),
+            'ListHoldEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHoldEvents,
+                    request_deserializer=ledger_dot_v1_dot_hold__pb2.ListHoldEventsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_hold__pb2.ListHoldEventsResponse.SerializeToString,
             ),
             'ListIncidents': grpc.unary_unary_rpc_method_handler(
                     servicer.ListIncidents,
@@ -771,6 +789,33 @@ class HoldService:
             '/ledger.v1.HoldService/ListResolutions',
             ledger_dot_v1_dot_hold__pb2.ListResolutionsRequest.SerializeToString,
             ledger_dot_v1_dot_hold__pb2.ListResolutionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHoldEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.HoldService/ListHoldEvents',
+            ledger_dot_v1_dot_hold__pb2.ListHoldEventsRequest.SerializeToString,
+            ledger_dot_v1_dot_hold__pb2.ListHoldEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -72,6 +72,10 @@ class HoldServiceStub:
     """
     ListResolutions: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+    ListHoldEvents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListHoldEventsRequest, _hold_pb2.ListHoldEventsResponse]
+    """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+    Roles: finance, auditor, admin.
+    """
     ListIncidents: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -119,6 +123,10 @@ class HoldServiceAsyncStub(HoldServiceStub):
     """
     ListResolutions: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListResolutionsRequest, _hold_pb2.ListResolutionsResponse]  # type: ignore[assignment]
     """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+    ListHoldEvents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListHoldEventsRequest, _hold_pb2.ListHoldEventsResponse]  # type: ignore[assignment]
+    """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+    Roles: finance, auditor, admin.
+    """
     ListIncidents: _aio.UnaryUnaryMultiCallable[_hold_pb2.ListIncidentsRequest, _hold_pb2.ListIncidentsResponse]  # type: ignore[assignment]
     """Newest first. Roles: finance, auditor, admin."""
 
@@ -259,6 +267,16 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ListResolutionsResponse, _abc.Awaitable[_hold_pb2.ListResolutionsResponse]]:
         """Every revision of the resolution of one hold, the first one first. Roles: finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListHoldEvents(
+        self,
+        request: _hold_pb2.ListHoldEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hold_pb2.ListHoldEventsResponse, _abc.Awaitable[_hold_pb2.ListHoldEventsResponse]]:
+        """All that happened to a hold, in order of time: commands, attempts, evidence, observations, entries, resolutions, incidents.
+        Roles: finance, auditor, admin.
+        """
 
     @_abc_1.abstractmethod
     def ListIncidents(

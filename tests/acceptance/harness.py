@@ -49,6 +49,7 @@ class ServerProcess:
 
     environment: Mapping[str, str]
     log_path: Path
+    program: tuple[str, ...] = ("ledger", "serve")
     address: str = ""
     _process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] | None = None
@@ -61,7 +62,7 @@ class ServerProcess:
     def start(self) -> None:
         self._log = self.log_path.open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ledger", "serve"],
+            [sys.executable, "-m", *self.program],
             cwd=ROOT,
             env={**os.environ, **self.environment},
             stdin=subprocess.DEVNULL,
@@ -102,6 +103,7 @@ class LiveLedger:
 
     database_url: str
     folder: Path
+    program: tuple[str, ...] = ("ledger", "serve")
     servers: list[ServerProcess] = field(default_factory=list)
     _channels: list[grpc.Channel] = field(default_factory=list)
     _names: Iterator[int] = field(default_factory=count)
@@ -138,6 +140,7 @@ class LiveLedger:
                 "SPEND_LEDGER_LOG_LEVEL": "info",
             },
             self.folder / f"server-{len(self.servers)}.log",
+            self.program,
         )
         self.servers.append(server)
         server.start()
@@ -240,9 +243,16 @@ def state(hold: Hold) -> str:
 
 
 @contextmanager
-def live_ledger(database_url: str, folder: Path, *, servers: int = 1, tenants: int = 1) -> Iterator[LiveLedger]:
-    """A running ledger on a migrated database; it ends with the block."""
-    live = LiveLedger(database_url, folder)
+def live_ledger(
+    database_url: str,
+    folder: Path,
+    *,
+    servers: int = 1,
+    tenants: int = 1,
+    program: tuple[str, ...] = ("ledger", "serve"),
+) -> Iterator[LiveLedger]:
+    """A running ledger on a migrated database; it ends with the block. `program` is the module that serves, with its arguments."""
+    live = LiveLedger(database_url, folder, program)
     live.prepare_tenants(tenants)
     try:
         for _ in range(servers):

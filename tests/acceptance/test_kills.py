@@ -19,6 +19,7 @@ from ledger.store.migrate import migrate
 from ledger.store.postgres import LocalPostgres
 from tests.acceptance.harness import LiveLedger, live_ledger
 from tests.acceptance.load import CALLERS, Load, lost, nothing_lost_and_nothing_twice, open_budget
+from tests.figures import record
 
 KILLS = int(os.environ.get("LEDGER_TEST_KILLS", "3"))
 
@@ -39,9 +40,12 @@ async def under_load(live: LiveLedger, kill_and_restart: Callable[[], None]) -> 
     return load
 
 
-def nothing_lost(live: LiveLedger, load: Load) -> None:
+def nothing_lost(live: LiveLedger, load: Load, victim: str) -> None:
     nothing_lost_and_nothing_twice(live, load)
-    print(f"kills {KILLS}, lifecycles {len(load.acknowledged)}, calls repeated {load.repeated}, lost 0, half-posted 0")
+    lifecycles = len(load.acknowledged)
+    record(
+        f"kill -9 of {victim}", kills=KILLS, lifecycles=lifecycles, repeated_calls=load.repeated, lost=0, half_posted=0
+    )
 
 
 @pytest.mark.timeout(60 + 10 * KILLS)
@@ -54,7 +58,7 @@ def test_the_server_is_killed_under_load(database_url: str, tmp_path: Path) -> N
             live.servers[0].start()
 
         load = asyncio.run(under_load(live, kill_and_restart))
-        nothing_lost(live, load)
+        nothing_lost(live, load, "the server")
 
 
 @pytest.mark.timeout(60 + 15 * KILLS)
@@ -76,7 +80,7 @@ def test_postgresql_is_killed_under_load(tmp_path: Path) -> None:
                 assert postgres.start() == url
 
             load = asyncio.run(under_load(live, kill_and_restart))
-            nothing_lost(live, load)
+            nothing_lost(live, load, "PostgreSQL")
     finally:
         postgres.stop()
         shutil.rmtree(data, ignore_errors=True)

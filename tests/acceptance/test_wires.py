@@ -13,6 +13,7 @@ from sqlalchemy import URL, make_url
 from tests.acceptance.harness import LiveLedger, live_ledger
 from tests.acceptance.load import Load, nothing_lost_and_nothing_twice, open_budget
 from tests.acceptance.wire import Wire, WireFault, wired
+from tests.figures import record
 
 FAULTS = int(os.environ.get("LEDGER_TEST_FAULTS", "40"))
 # Of a piece that is sent. What ends a connection disturbs every call on it; what only slows it, one piece.
@@ -22,7 +23,7 @@ PROBABILITY = {WireFault.DELAY: 0.3, WireFault.THROTTLE: 0.3} | dict.fromkeys(
 LONGEST = 30 + FAULTS * 0.4
 
 
-def disturb(live: LiveLedger, address: str, wire: Wire, fault: WireFault) -> str:
+def disturb(live: LiveLedger, where: str, address: str, wire: Wire, fault: WireFault) -> None:
     """Runs a load while the fault strikes, until enough operations were disturbed and all that was begun is done."""
     load = Load(address, live.token("t0", "gateway"), timeout=2, disturbances=lambda: wire.struck)
 
@@ -39,9 +40,16 @@ def disturb(live: LiveLedger, address: str, wire: Wire, fault: WireFault) -> str
     nothing_lost_and_nothing_twice(live, load)
     assert wire.struck, "the fault never came"
     assert load.disturbed >= FAULTS
-    return (
-        f"{fault.name}: {wire.struck} faults, {load.disturbed} of {len(load.acknowledged)} operations disturbed,"
-        f" {load.repeated} calls repeated; duplicates 0, lost 0, wrong refusals 0, unresolved 0"
+    record(
+        f"wire, {where}, {fault.name}",
+        faults=wire.struck,
+        operations=len(load.acknowledged),
+        disturbed=load.disturbed,
+        repeated_calls=load.repeated,
+        duplicates=0,
+        lost=0,
+        wrong_refusals=0,
+        unresolved=0,
     )
 
 
@@ -52,7 +60,7 @@ def test_between_caller_and_server(fault: WireFault, database_url: str, tmp_path
         open_budget(live)
         host, _, port = live.servers[0].address.rpartition(":")
         with wired(lambda: asyncio.open_connection(host, int(port))) as wire:
-            print("caller to server,", disturb(live, f"127.0.0.1:{wire.port}", wire, fault))
+            disturb(live, "caller to server", f"127.0.0.1:{wire.port}", wire, fault)
 
 
 @pytest.mark.timeout(LONGEST)
@@ -66,4 +74,4 @@ def test_between_server_and_postgresql(fault: WireFault, database_url: str, tmp_
         through = URL.create("postgresql", url.username, host="127.0.0.1", port=wire.port, database=url.database)
         with live_ledger(through.render_as_string(hide_password=False), tmp_path) as live:
             open_budget(live)
-            print("server to PostgreSQL,", disturb(live, live.servers[0].address, wire, fault))
+            disturb(live, "server to PostgreSQL", live.servers[0].address, wire, fault)

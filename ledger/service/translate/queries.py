@@ -18,6 +18,7 @@ from ledger.service.translate.pages import (
     Place,
     amount_key,
     id_key,
+    log_key,
     name_key,
     place,
     revision_key,
@@ -43,6 +44,14 @@ def open_holds(request: hold_pb2.ListOpenHoldsRequest, caller: Caller) -> tuple[
     book = _book(request.book_id)
     keys = (amount_key, name_key)
     return place("ListOpenHolds", caller, request.page_size, request.page_token, keys, book_id=book), book
+
+
+def hold_events(request: hold_pb2.ListHoldEventsRequest, caller: Caller) -> tuple[Place, str]:
+    operation = identifier(request.operation_id, "operation_id")
+    keys = (time_key, version_key, log_key)
+    return place(
+        "ListHoldEvents", caller, request.page_size, request.page_token, keys, operation_id=operation
+    ), operation
 
 
 def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[Place, str | None]:

@@ -1,4 +1,4 @@
-"""What the Get and List calls need: one statement each, by an index, from a snapshot that cannot write.
+"""What the Get and List calls need, by an index, from a snapshot that cannot write: one statement each, but for the axes of a hold.
 
 with database.read() as connection:
     page = read.list_holds(connection, tenant, limit=100)
@@ -7,6 +7,7 @@ with database.read() as connection:
 from ledger.store.read.budgets import BudgetState, get_budget, list_budgets
 from ledger.store.read.cards import get_card, list_cards
 from ledger.store.read.evidence import get_policy, list_evidence
+from ledger.store.read.history import HoldEvent, Standing, get_standing, list_hold_events
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents, list_open_holds, list_resolutions
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
@@ -15,10 +16,12 @@ from ledger.store.read.writes import Invocation, Written, list_invocations, writ
 __all__ = [
     "Balance",
     "BudgetState",
+    "HoldEvent",
     "Invocation",
     "JournalEntry",
     "Key",
     "Page",
+    "Standing",
     "Written",
     "balance",
     "due",
@@ -26,10 +29,12 @@ __all__ = [
     "get_card",
     "get_hold",
     "get_policy",
+    "get_standing",
     "list_budgets",
     "list_cards",
     "list_entries",
     "list_evidence",
+    "list_hold_events",
     "list_holds",
     "list_incidents",
     "list_invocations",

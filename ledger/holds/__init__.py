@@ -1,0 +1,1 @@
+"""The commands about holds: hold show, hold list."""
