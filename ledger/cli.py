@@ -28,6 +28,7 @@ from ledger.holds import listing, showing
 from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
 from ledger.reconcile.expiry import Expiry
+from ledger.reconcile.parking import Parking
 from ledger.service import tokens
 from ledger.service.server import Worker, serve
 from ledger.settings import Settings, SettingsError
@@ -218,7 +219,8 @@ def _serve(arguments: argparse.Namespace) -> int:
     tokens.Tokens.load(chosen.tokens_file)
 
     def workers(engine: Engine, reader: Reader) -> Sequence[Worker]:
-        return (Expiry(engine, reader, chosen.sweep_seconds),)
+        every = chosen.sweep_seconds
+        return (Expiry(engine, reader, every), Parking(engine, reader, every, chosen.parking_seconds))
 
     with _database(chosen) as url:
         if chosen.database_url is None:

@@ -63,6 +63,9 @@ class Settings(BaseSettings):
     lanes: Count = Field(default=1, description="transactions at a time")
     pool_size: Count = Field(default=4, description="connections that write, and as many that read")
     sweep_seconds: Seconds = Field(default=5.0, description="how often to look for what ran out of time")
+    parking_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = Field(
+        default=86_400.0, description="how long evidence waits for its hold, until it is an incident"
+    )
     drain_seconds: Seconds = Field(default=20.0, description="how long a stop waits for calls in progress")
 
     @field_validator("database_url")

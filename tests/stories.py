@@ -31,13 +31,14 @@ from ledger.domain.commands import (
     Usage,
 )
 from ledger.domain.decide import decide
+from ledger.domain.filing import filing
 from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
 from ledger.store.load import load
-from ledger.store.read import get_hold
+from ledger.store.read import get_hold, waited
 from ledger.store.save import save
 
 ZERO = Decimal(0)
@@ -229,6 +230,27 @@ class Ledger:
     def no_cost(self, operation: str) -> Outcome:
         proof = NoCostProof("NEVER_SENT", "adapter", "1", cause="CONNECTION_REFUSED", nonce="nonce-" + operation)
         return self.one(Resolve(self.caller(), self.key(), operation, proof))
+
+    def file(self, patience: timedelta = timedelta(hours=24)) -> None:
+        """What the worker does with what waits."""
+        with self.database.read() as connection:
+            ready = waited(connection, patience, 100).ready
+        for parked in ready:
+            self.one(filing(parked, patience))
+
+
+def tell_of_parking(ledger: Ledger) -> None:
+    """Evidence that came before its hold: filed, refused, a case, and waiting still. There is a budget 'key'."""
+    stripe, ledger.stripe = ledger.stripe, 0
+    ledger.charge("orphan", "1")
+    ledger.file(timedelta())
+    for operation in ("filed", "misfit"):
+        ledger.charge(operation, "2")
+    ledger.reserve("filed", "2", "key", dispatch=True)
+    ledger.reserve("misfit", "0", "key")
+    ledger.file()
+    ledger.charge("waiting", "1")
+    ledger.stripe = stripe
 
 
 def _tokens(inputs: int, outputs: int) -> Usage:

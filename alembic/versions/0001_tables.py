@@ -259,10 +259,28 @@ STATEMENTS = (
         body jsonb,
         CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
         CONSTRAINT evidence_classification_is_known
-            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')),
+            CHECK (classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')),
         CONSTRAINT evidence_what_resolves_is_kept_whole CHECK (body IS NOT NULL OR classification <> 'AUTHORITATIVE')
     )
     """,
+    """
+    CREATE TABLE parked (
+        tenant text COLLATE "C" NOT NULL,
+        operation_id text COLLATE "C" NOT NULL,
+        evidence_id uuid NOT NULL,
+        identity bytea NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        source text COLLATE "C" NOT NULL,
+        actor text COLLATE "C" NOT NULL,
+        role text COLLATE "C" NOT NULL,
+        attempt integer NOT NULL,
+        report jsonb NOT NULL,
+        parked_at timestamptz NOT NULL,
+        CONSTRAINT parked_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
+        CONSTRAINT parked_role_may_report CHECK (role IN ('gateway', 'finance'))
+    )
+    """,
+    "CREATE UNIQUE INDEX parked_once ON parked (tenant, operation_id, identity)",
     """
     CREATE TABLE observation (
         tenant text COLLATE "C" NOT NULL,
@@ -366,6 +384,22 @@ STATEMENTS = (
         CONSTRAINT price_card_versions_start_at_one CHECK (version >= 1)
     )
     """,
+    """
+    CREATE TABLE outbox (
+        tenant text COLLATE "C" NOT NULL,
+        epoch integer NOT NULL,
+        position bigint NOT NULL,
+        turn bigint NOT NULL,
+        xid bigint NOT NULL,
+        cluster bigint NOT NULL,
+        recorded_at timestamptz NOT NULL,
+        events json NOT NULL,
+        CONSTRAINT outbox_pkey PRIMARY KEY (tenant, epoch, position, turn, xid),
+        CONSTRAINT outbox_position_is_not_before_its_transaction CHECK (position >= xid),
+        CONSTRAINT outbox_epochs_start_at_one CHECK (epoch >= 1)
+    )
+    """,
+    "ALTER TABLE outbox ALTER COLUMN events SET STORAGE EXTERNAL",
 )
 
 

@@ -66,6 +66,7 @@ APPEND_ONLY = {
     "budget_grant": "A grant is never changed or removed.",
     "evidence_policy": "A version of a policy is never changed or removed: put a new one beside it.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
+    "outbox": "An event is never changed or removed: its readers have it.",
 }
 NEVER_REMOVED = {
     "hold": "A hold is never removed.",
@@ -177,6 +178,19 @@ ROW_LAWS = {
         """,
         "The boundaries of a period never change, and a book that is closed stays closed.",
     ),
+    # What a reader relies on: nothing of a transaction that may still run stands before what is complete.
+    "outbox_place": (
+        "outbox",
+        "INSERT",
+        "NEW.xid <> pg_current_xact_id()::text::bigint",
+        "Events are recorded under the number of the transaction that they are part of.",
+    ),
+    "outbox_isolation": (
+        "outbox",
+        "INSERT",
+        "current_setting('transaction_isolation') <> 'read committed'",
+        "Events are recorded in READ COMMITTED: their place is read when the locks are there.",
+    ),
     "budget_version": (
         "budget",
         "UPDATE",
@@ -199,6 +213,14 @@ ROW_LAWS = {
         "A budget that is closed stays closed.",
     ),
 }
+# name: (table, events, the sentence)
+STATEMENT_LAWS = {
+    "parked_as_it_was": (
+        "parked",
+        "UPDATE OR TRUNCATE",
+        "Parked evidence is filed as it came, or becomes a case: each row on its own.",
+    ),
+}
 
 
 def upgrade() -> None:
@@ -209,6 +231,8 @@ def upgrade() -> None:
         guard(f"{table}_append_only", f"BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT", sentence)
     for table, sentence in NEVER_REMOVED.items():
         guard(f"{table}_never_removed", f"BEFORE DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT", sentence)
+    for name, (table, events, sentence) in STATEMENT_LAWS.items():
+        guard(name, f"BEFORE {events} ON {table} FOR EACH STATEMENT", sentence)
     for name, (table, event, refused, sentence) in ROW_LAWS.items():
         guard(name, f"AFTER {event} ON {table} FOR EACH ROW WHEN ({refused})", sentence)
 

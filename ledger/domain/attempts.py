@@ -7,13 +7,14 @@ waits until `retry_until` for the next one, and is settled as never sent if none
 from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordFailedBeforeDispatch
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import BeginDispatch, Lapse
-from ledger.domain.holds import become_released, become_unknown, facts, wrong_state
+from ledger.domain.holds import become_released, become_unknown, facts, is_being_filed, wrong_state
 from ledger.domain.model import Axis, Execution, Hold
 from ledger.domain.needs import budget_of
 from ledger.domain.observations import observe
 from ledger.domain.permission import Denial, Stopped, denial, permit
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import may_settle_never_sent, settle_never_sent
+from ledger.domain.signs import waiting_for
 from ledger.domain.states import HoldState
 from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
@@ -28,6 +29,8 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
         denied = denial(hold, command.dispatch, work.now)
         if denied is not Denial.ATTEMPT_ENDED or hold.owner == command.dispatch.nonce_hash:
             return Outcome(hold=hold, applied=False, may_send=denied is None, denial=denied)
+    if waiting_for(work, hold):
+        return Outcome(hold=hold, applied=False, denial=Denial.CALL_WAS_SEEN)
     closed = next((level for level in map(budget_of, hold.books) if (hold.tenant, level) in work.closed), None)
     if closed is not None:
         return is_closed(closed)
@@ -96,13 +99,16 @@ def cancel(work: Work, command: Cancel) -> Outcome:
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         return no_hold(command)
+    evidence = waiting_for(work, hold)
+    if hold.state is HoldState.RESERVED and evidence:
+        return is_being_filed(hold)
     if hold.state is HoldState.RESERVED:
         observe(work, command, Axis.EXECUTION, Execution.NOT_SENT, 0, {"because": command.reason})
         return Outcome(hold=become_released(work, hold, command.caller.actor), stopped=Stopped.RESERVATION)
     if hold.state is not HoldState.DISPATCHING:
         return Outcome(hold=hold, applied=False)
     # From here it succeeds.
-    if may_settle_never_sent(work, hold):
+    if may_settle_never_sent(work, hold) and not evidence:
         # Nothing was sent, as the attempt's owner recorded: there is nothing left to be unknown.
         observe(work, command, Axis.EXECUTION, Execution.NOT_SENT, hold.attempt, {"because": command.reason})
         return Outcome(hold=settle_never_sent(work, command.caller, hold), stopped=Stopped.NEXT_ATTEMPT)
@@ -114,10 +120,15 @@ def cancel(work: Work, command: Cancel) -> Outcome:
 
 def lapse(work: Work, command: Lapse) -> Outcome:
     """What time does: a reservation that ran out is released, an attempt whose lease ran out is unknown, one that failed before
-    anything was sent and was not followed by another is settled on that record. Else nothing."""
+    anything was sent and was not followed by another is settled on that record. Else nothing.
+
+    Evidence that waits for the hold is filed first.
+    """
     hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         return no_hold(command)
+    if waiting_for(work, hold):
+        return Outcome(hold=hold, applied=False)
     if hold.state is HoldState.RESERVED and hold.expire_at <= work.now:
         return Outcome(hold=become_released(work, hold, command.caller.actor))
     due = hold.lease_expires_at or hold.retry_until

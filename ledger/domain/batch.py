@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.cards import PriceCard
@@ -16,11 +16,13 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
+    Parked,
     Posting,
     Receipt,
     RefusedCommand,
     Resolution,
     SeenFact,
+    Sign,
 )
 from ledger.domain.permission import Denial, Stopped
 from ledger.domain.policies import EvidencePolicy
@@ -48,7 +50,9 @@ class Loaded:
     `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
     `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
     again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
-    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so.
+    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so. `signs` are those
+    of operations that are about to be reserved, sent, freed or reported without a hold; `parked` is the evidence that is to be
+    filed, locked; `waiting` is how much evidence is parked of each tenant that parks.
     """
 
     now: datetime
@@ -68,11 +72,15 @@ class Loaded:
     resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     policies: Mapping[tuple[str, str], EvidencePolicy] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)
+    signs: Mapping[tuple[str, str], Sequence[Sign]] = field(default_factory=dict)
+    parked: Mapping[tuple[str, str, UUID], Parked] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 class Outcome(NamedTuple):
     """The answer to one command: a refusal, or the resource as it is now. `book` is as it was at `as_of`.
 
+    `parked`: there is no hold yet, and the evidence is kept for it.
     `denial` says why the permission to send was asked for and not given, `stopped` what a Cancel ended, `may_continue` that the
     attempt which sent a heartbeat may go on.
     `superseded_by` is the digest in force, if what the command says was in force once and is no longer.
@@ -90,6 +98,7 @@ class Outcome(NamedTuple):
     may_send: bool = False
     matched_by_operation: bool = False
     incident_id: UUID | None = None
+    parked: bool = False
     denial: Denial | None = None
     stopped: Stopped | None = None
     may_continue: bool = False
@@ -98,7 +107,11 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards."""
+    """One outcome per command, in their order, and the rows to write. Holds, books and budgets are given as they are afterwards.
+
+    `unparked` are the keys of what waits no longer.
+    `events` says what changed, by tenant (ledger.domain.events).
+    """
 
     outcomes: list[Outcome] = field(default_factory=list)
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
@@ -115,3 +128,6 @@ class Decision:
     grants: list[Grant] = field(default_factory=list)
     cards: list[PriceCard] = field(default_factory=list)
     policies: list[EvidencePolicy] = field(default_factory=list)
+    parked: list[Parked] = field(default_factory=list)
+    unparked: list[tuple[str, str, UUID]] = field(default_factory=list)
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

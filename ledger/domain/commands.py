@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final, TypeAlias, get_args
+from uuid import UUID
 
 from ledger.domain.attempt_commands import (
     Cancel,
@@ -269,6 +270,23 @@ class Resolve(OnHold):
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileParked(Resolve):
+    """The service's own: file parked evidence in the name of who brought it, or open a case if its hold did not come in time.
+
+    `evidence_id` is that of the parked evidence, `patience` how long it waits for a hold.
+    """
+
+    NAME: ClassVar[str] = "FileParked"
+
+    evidence_id: UUID
+    patience: timedelta
+
+    @property
+    def parked_key(self) -> tuple[str, str, UUID]:
+        return (self.caller.tenant, self.operation_id, self.evidence_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Correct(OnHold):
     """Replace the resolution in force of a hold that has ended by one on other evidence."""
@@ -388,6 +406,7 @@ HoldCommand: TypeAlias = (
     | MarkOutcomeUnknown
     | Release
     | Resolve
+    | FileParked
     | Correct
     | Lapse
     | Heartbeat

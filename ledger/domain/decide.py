@@ -21,7 +21,9 @@ from ledger.domain.commands import (
     Command,
     Correct,
     CreateBudget,
+    FileParked,
     GrantBudget,
+    HoldCommand,
     Lapse,
     MarkOutcomeUnknown,
     PutEvidencePolicy,
@@ -32,15 +34,16 @@ from ledger.domain.commands import (
     VerifyWrite,
 )
 from ledger.domain.correcting import correct
+from ledger.domain.events import derive
 from ledger.domain.holds import mark_outcome_unknown, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.limits import update_budget
 from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
+from ledger.domain.parking import file_parked, parked_before, report
 from ledger.domain.permission import denial
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.reports import record_delivery, record_receipt
-from ledger.domain.resolving import resolve
 from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.verifying import verify_write
 from ledger.domain.work import Work, refuse
@@ -50,7 +53,8 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     BeginDispatch: begin_dispatch,
     MarkOutcomeUnknown: mark_outcome_unknown,
     Release: release,
-    Resolve: resolve,
+    Resolve: report,
+    FileParked: file_parked,
     Correct: correct,
     Lapse: lapse,
     Heartbeat: heartbeat,
@@ -70,6 +74,8 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 
 # A refusal of permission is an answer, and the key remembers it. A refused report is not: the same report may be right later.
 _ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget, UpdateBudget)
+# The service's own commands come again and again; a key is claimed by what they do to a hold.
+_OWN = (Lapse, FileParked, VerifyWrite)
 _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 
 
@@ -91,6 +97,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
                 work.decision.refused.append(_refused(work, command, outcome.refusal))
             outcomes.append(outcome)
         work.journal.close()
+        derive(loaded, work.decision)
     return work.decision
 
 
@@ -99,7 +106,7 @@ def _claims_key(command: Command, outcome: Outcome) -> bool:
         return isinstance(command, _ASKS_PERMISSION) and outcome.refusal.reason not in _NOT_REMEMBERED
     if isinstance(command, Heartbeat):
         return False
-    return outcome.applied or not isinstance(command, (Lapse, VerifyWrite))
+    return not isinstance(command, _OWN) or (outcome.hold is not None and (outcome.applied or outcome.replayed))
 
 
 def _receipt(work: Work, command: Command, outcome: Outcome) -> Receipt:
@@ -172,7 +179,13 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
         if budget is None:
             raise StaleRows(command.budget_id)
         return standing(work, budget)
+    return _replay_on_hold(work, command, receipt)
+
+
+def _replay_on_hold(work: Work, command: HoldCommand, receipt: Receipt) -> Outcome:
     hold = work.loaded.holds.get(command.hold_key)
+    if hold is None and isinstance(command, Resolve) and receipt.state is None:
+        return parked_before(work, command)
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None

@@ -17,6 +17,7 @@ from ledger.domain.opening import carry_on, current_book
 from ledger.domain.permission import denial, permit
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.signs import shown, signs_of, waiting_for
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
 
@@ -81,10 +82,17 @@ def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
 
 def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) -> Outcome:
     caller, now, dispatch = command.caller, work.now, command.dispatch
+    signs = signs_of(work, command.hold_key)
+    attempt: dict[str, Any] = {}
+    if signs:
+        # The call was made before its hold was there: nobody is told to make it again.
+        attempt = _inferred(0, 0, now) | shown(signs)
+    elif dispatch is not None:
+        attempt = permit(1, 1, caller.actor, dispatch, now)
     hold = Hold(
         tenant=caller.tenant,
         operation_id=command.operation_id,
-        state=HoldState.RESERVED if dispatch is None else HoldState.DISPATCHING,
+        state=HoldState.DISPATCHING if attempt else HoldState.RESERVED,
         currency=quoted.currency,
         amount=quoted.amount,
         quote=quoted,
@@ -98,14 +106,17 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         updated_at=now,
         exclusive_key=command.exclusive_key,
         request_group=command.request_group,
-        **({} if dispatch is None else permit(1, 1, caller.actor, dispatch, now)),
+        **attempt,
     )
     work.decision.holds[command.hold_key] = hold
     taken, held = hold.amount, -hold.amount
     moves = [m for b in books for m in ((b, AVAILABLE, taken), (b, HELD, held))]
     _post(work, hold, EntryKind.RESERVE, moves, caller.actor)
     work.journal.count(hold, 1)
-    return Outcome(hold=hold, may_send=dispatch is not None)
+    if command.dispatch is None:
+        return Outcome(hold=hold)
+    denied = denial(hold, command.dispatch, now)
+    return Outcome(hold=hold, may_send=denied is None, denial=denied)
 
 
 def mark_outcome_unknown(work: Work, command: MarkOutcomeUnknown) -> Outcome:
@@ -128,6 +139,8 @@ def release(work: Work, command: Release) -> Outcome:
         return Outcome(hold=hold, replayed=True, applied=False)
     if hold.state is not HoldState.RESERVED:
         return wrong_state(hold, "was dispatched: only evidence (final usage, or a proof of no cost) frees its money")
+    if waiting_for(work, hold):
+        return is_being_filed(hold)
     # From here it succeeds.
     return Outcome(hold=become_released(work, hold, command.caller.actor))
 
@@ -139,6 +152,11 @@ def wrong_state(hold: Hold, because: str) -> Outcome:
     )
 
 
+def is_being_filed(hold: Hold) -> Outcome:
+    """The refusal to free a hold whose call was made, by evidence that came before it."""
+    return wrong_state(hold, "was evidently dispatched: evidence of the call came before the hold, and is being filed")
+
+
 def facts(hold: Hold) -> dict[str, str]:
     """What every refusal about a hold says of it; of an unknown outcome, that the call must not be made again."""
     known = {"operation_id": hold.operation_id, "state": hold.state.value}
@@ -147,12 +165,16 @@ def facts(hold: Hold) -> dict[str, str]:
 
 def infer_attempt(work: Work, hold: Hold) -> dict[str, Any]:
     """The attempt that evidence shows to have been made although no dispatch was recorded. Nobody may send on it."""
+    return _inferred(hold.attempt, hold.generation, work.now)
+
+
+def _inferred(attempt: int, generation: int, now: datetime) -> dict[str, Any]:
     return {
-        "attempt": hold.attempt + 1,
-        "generation": hold.generation + 1,
+        "attempt": attempt + 1,
+        "generation": generation + 1,
         "inferred": True,
-        "dispatched_at": work.now,
-        "lease_expires_at": work.now,
+        "dispatched_at": now,
+        "lease_expires_at": now,
     }
 
 

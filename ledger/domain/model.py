@@ -56,7 +56,8 @@ class Classification(StrEnum):
     """What became of an observation.
 
     AUTHORITATIVE resolved the hold; CORROBORATING says again what is known, or may not settle by the policy; ESTIMATE is a
-    gateway's own count; REJECTED cannot be right or is not about this call; CONFLICTING came after the end with other facts.
+    gateway's own count; REJECTED cannot be right or is not about this call; CONFLICTING came after the end with other facts;
+    PARKED came before there was a hold, and is kept again with what became of it.
     """
 
     AUTHORITATIVE = "AUTHORITATIVE"
@@ -64,6 +65,7 @@ class Classification(StrEnum):
     ESTIMATE = "ESTIMATE"
     REJECTED = "REJECTED"
     CONFLICTING = "CONFLICTING"
+    PARKED = "PARKED"
 
 
 class Caller(NamedTuple):
@@ -371,6 +373,40 @@ class Resolution(NamedTuple):
     actor: str
     reason: str | None
     recorded_at: datetime
+
+
+class Parked(NamedTuple):
+    """Evidence that waits for its hold: what it takes to file its report again. A place in a queue, not a record.
+
+    `report` is read by `ledger.domain.filing`, which also gives its `identity`: the same for the same report from the same
+    caller. `role` and `actor` are the caller's.
+    """
+
+    tenant: str
+    operation_id: str
+    evidence_id: UUID
+    identity: bytes
+    kind: ResolutionKind
+    source: str
+    actor: str
+    role: Role
+    attempt: int
+    report: Mapping[str, Any]
+    parked_at: datetime
+
+
+class Sign(NamedTuple):
+    """A sign that the call of an operation was made, from before there was a hold: `at` the latest.
+
+    Either it still waits, by its `identity`, or it waited in vain and is a case, by its `incident_id`.
+    """
+
+    tenant: str
+    operation_id: str
+    identity: bytes | None
+    incident_id: UUID | None
+    kind: str
+    at: datetime
 
 
 class Incident(NamedTuple):

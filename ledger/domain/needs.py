@@ -10,9 +10,9 @@ from ledger.domain.commands import (
     Correct,
     CreateBudget,
     Lapse,
+    MarkOutcomeUnknown,
     PutEvidencePolicy,
     PutPriceCard,
-    Release,
     Reserve,
     Resolve,
     Usage,
@@ -134,7 +134,9 @@ def zones_named(command: Command) -> tuple[str, ...]:
 
 def may_carry_on(command: Command) -> bool:
     """Whether the command may change what is left in the periods of its hold, which may be over."""
-    return isinstance(command, (Release, Resolve, Correct, Lapse, Cancel))
+    return not isinstance(
+        command, (*_POSTING_NOTHING, Reserve, MarkOutcomeUnknown, OnBudget, PutPriceCard, PutEvidencePolicy)
+    )
 
 
 def books_to_lock(

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
-from ledger.domain.canonical import digest as canonical_digest
 from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
     Appraisal,
@@ -17,6 +16,7 @@ from ledger.domain.evidence import (
     resolution_digest,
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
+from ledger.domain.incidents import open_case
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
 from ledger.domain.model import (
     Axis,
@@ -26,7 +26,6 @@ from ledger.domain.model import (
     Evidence,
     Execution,
     Hold,
-    Incident,
     Resolution,
     Role,
 )
@@ -303,28 +302,40 @@ def keep(
     reasons: tuple[str, ...],
     digest: bytes | None,
 ) -> UUID:
-    """Adds the observation to the evidence, whatever became of it."""
+    """Adds the observation about a hold to the evidence, whatever became of it."""
+    return record(work, command, hold.attempt or 1, classification, work.policy(hold).name, reasons, digest)
+
+
+def record(
+    work: Work,
+    command: Report,
+    attempt: int,
+    classification: Classification,
+    policy: str,
+    reasons: tuple[str, ...] = (),
+    digest: bytes | None = None,
+) -> UUID:
+    """Adds the observation to the evidence. `attempt` is the one that it is about if it does not say."""
     evidence = command.evidence
     body = evidence.body()
     fact = fact_of(body)
     # The body is kept once. But what resolves the hold keeps the reading by which it was priced.
     known = classification is not Classification.AUTHORITATIVE and (*command.hold_key, fact) in work.loaded.facts
-    kind = ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
     evidence_id = work.loaded.new_id()
     work.decision.evidence.append(
         Evidence(
-            tenant=hold.tenant,
-            operation_id=hold.operation_id,
+            tenant=command.caller.tenant,
+            operation_id=command.operation_id,
             evidence_id=evidence_id,
-            attempt=command.attempt or hold.attempt or 1,
-            kind=kind,
+            attempt=command.attempt or attempt,
+            kind=kind_of(evidence),
             classification=classification,
             reasons=reasons,
-            source=evidence.source if isinstance(evidence, Usage) else evidence.kind,
+            source=source_of(evidence),
             actor=command.caller.actor,
             adapter=evidence.adapter,
             adapter_revision=evidence.adapter_revision,
-            policy=work.policy(hold).name,
+            policy=policy,
             observed_at=evidence.observed_at,
             received_at=work.now,
             provider_receipt=receipt_of(command),
@@ -336,14 +347,21 @@ def keep(
     return evidence_id
 
 
+def kind_of(evidence: Usage | NoCostProof) -> ResolutionKind:
+    """What evidence resolves a hold to, if it does."""
+    return ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
+
+
+def source_of(evidence: Usage | NoCostProof) -> str:
+    """Where usage comes from; of a proof, its kind."""
+    return evidence.source if isinstance(evidence, Usage) else evidence.kind
+
+
 def receipt_of(command: Report) -> str | None:
     """The provider's id for the accepted call, if the evidence has one."""
     return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
 
 
 def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
-    """Opens a case about a fact. Its id is made from the fact: a report that is repeated does not open another."""
-    named = {"tenant": hold.tenant, "hold": hold.operation_id, "kind": kind, "fact": fact}
-    incident_id = UUID(bytes=canonical_digest("incident", 1, named)[:16])
-    work.decision.incidents.append(Incident(hold.tenant, incident_id, kind, hold.operation_id, work.now, detail))
-    return incident_id
+    """Opens a case about a fact of a hold."""
+    return open_case(work, hold.tenant, hold.operation_id, kind, fact, detail)

@@ -28,6 +28,7 @@ class Work:
         self.policies: dict[tuple[str, str], EvidencePolicy] = dict(loaded.policies)
         self.exclusive: dict[tuple[str, str], str] = dict(loaded.exclusive)
         self.grants: dict[tuple[str, str, str], Grant] = dict(loaded.grants)
+        self.waiting: dict[str, int] = dict(loaded.waiting)
         self.bound: dict[tuple[str, str, str], str] = dict(loaded.bound)
 
     def policy(self, hold: Hold) -> EvidencePolicy:

@@ -54,6 +54,7 @@ ROLES: dict[str, frozenset[Role]] = {
     EVIDENCE + "PutEvidencePolicy": _TREASURY,
     EVIDENCE + "GetEvidencePolicy": _ANY,
     EVIDENCE + "ListEvidence": _BOOKS,
+    EVIDENCE + "ListParkedEvidence": _BOOKS,
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,
     JOURNAL + "GetBalance": _BOOKS,

@@ -38,6 +38,7 @@ CATALOGUE: dict[Reason, Told] = {
     Reason.EVIDENCE_REJECTED: Told(_C.FAILED_PRECONDITION, "The evidence does not fit the hold; it was kept."),
     Reason.RESOLUTION_CONFLICT: Told(_C.FAILED_PRECONDITION, "The hold is resolved already, on other facts."),
     Reason.DIGEST_NOT_IN_FORCE: Told(_C.FAILED_PRECONDITION, "Another resolution of the hold is in force."),
+    Reason.EVIDENCE_NOT_PARKED: Told(_C.FAILED_PRECONDITION, "There is no hold, and too much evidence waits already."),
     Reason.UNQUOTABLE: Told(_C.FAILED_PRECONDITION, "No finite price can be put on the call."),
     Reason.BUDGET_CLOSED: Told(_C.FAILED_PRECONDITION, "A budget on the path is closed."),
     Reason.QUOTE_EXPIRED: Told(_C.FAILED_PRECONDITION, "The quote is no longer valid: reserve again."),

@@ -10,7 +10,7 @@ from ledger.service.interceptor import Context, caller
 from ledger.service.questions import ask, fill, found
 from ledger.service.translate import queries
 from ledger.service.translate.fields import MAX_INT32, identifier, number
-from ledger.service.translate.observations import write_evidence
+from ledger.service.translate.observations import write_evidence, write_parked
 from ledger.service.translate.policies import put_evidence_policy, write_policy
 from ledger.store import read
 from ledger.v1 import evidence_pb2 as pb
@@ -57,4 +57,19 @@ class Evidence(EvidenceServiceServicer):
         )
         response = pb.ListEvidenceResponse()
         response.next_page_token = fill(response.evidence, page, place, write_evidence)
+        return response
+
+    async def ListParkedEvidence(
+        self, request: pb.ListParkedEvidenceRequest, _context: Context
+    ) -> pb.ListParkedEvidenceResponse:
+        tenant = caller().tenant
+        place, operation = queries.parked(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_parked(
+                connection, tenant, limit=place.size, after=place.after, operation_id=operation
+            ),
+        )
+        response = pb.ListParkedEvidenceResponse()
+        response.next_page_token = fill(response.evidence, page, place, write_parked)
         return response

@@ -131,6 +131,15 @@ def _document(encoded: bytes) -> bytes:
     return _LENGTH(len(encoded) + 1) + b"\x01" + encoded
 
 
+class Json(Array):
+    """JSON that stays as it is written: PostgreSQL looks whether it is JSON, and does not take it apart."""
+
+    type_oid, array_oid = 114, 199
+
+    def items(self) -> Iterable[bytes]:
+        return [_LENGTH(len(encoded)) + encoded for encoded in map(to_json, self.values)]
+
+
 _BY_TYPE: dict[type[TypeEngine[Any]], type[Array]] = {
     Text: Texts,
     BigInteger: Integers,

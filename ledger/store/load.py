@@ -8,10 +8,10 @@ same reason it asks whether a budget changed meanwhile (its path, its caps, its 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Connection, Text, case, cast, literal_column, select
+from sqlalchemy import Connection, Integer, LargeBinary, Text, Uuid, case, cast, literal_column, select
 
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Loaded
@@ -19,13 +19,15 @@ from ledger.domain.cards import PriceCard
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
+    FileParked,
     GrantBudget,
     PutEvidencePolicy,
     PutPriceCard,
     Reserve,
+    Resolve,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Budget, Classification, Grant, Hold, Resolution, SeenFact
+from ledger.domain.model import Book, Budget, Classification, Grant, Hold, Resolution, SeenFact, Sign
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -42,6 +44,8 @@ from ledger.domain.needs import (
     tree_changed,
     zones_named,
 )
+from ledger.domain.parking import MOST_PARKED
+from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.arrays import Integers
@@ -53,7 +57,9 @@ from ledger.store.statements import (
     chains,
     changed_since,
     columns_of,
+    count_up_to,
     look_up,
+    look_up_each,
     open_missing,
     statement,
     subtrees,
@@ -61,6 +67,7 @@ from ledger.store.statements import (
 
 Key: TypeAlias = tuple[str, str]
 CardKey: TypeAlias = tuple[str, str, int]
+OnHold = TypeVar("OnHold", Resolution, Sign)
 CardRow: TypeAlias = tuple[str, str, int, str]
 
 _hold, _book, _card, _budget = t.hold.c, t.book.c, t.price_card.c, t.budget.c
@@ -115,6 +122,33 @@ BROUGHT = look_up(
 RESOLUTIONS = look_up(
     columns_of(t.resolution).order_by(t.resolution.c.revision), (t.resolution.c.tenant, t.resolution.c.operation_id)
 )
+_parked, _incident = t.parked.c, t.incident.c
+# More than can be: what waits for one operation is bounded, and with it the cases.
+MOST_SIGNS = literal_column("100", Integer())
+_waits = select(
+    _parked.tenant,
+    _parked.operation_id,
+    _parked.identity,
+    literal_column("CAST(NULL AS uuid)", Uuid()).label("incident_id"),
+    _parked.kind,
+    _parked.parked_at,
+)
+_waited = select(
+    _incident.tenant,
+    _incident.operation_id,
+    literal_column("CAST(NULL AS bytea)", LargeBinary()).label("identity"),
+    _incident.incident_id,
+    literal_column("detail ->> 'kind'", Text()).label("kind"),
+    _incident.opened_at,
+).where(_incident.kind == literal_column(f"'{ORPHAN}'", Text()))
+# As of one instant: what waits no longer is a case by then, or its hold is there.
+SIGNS = look_up_each(
+    (_waits.limit(MOST_SIGNS), _waited.limit(MOST_SIGNS)),
+    ((_parked.tenant, _parked.operation_id), (_incident.tenant, _incident.operation_id)),
+)
+# Locked by the order of their keys: two servers that file the same wait here, and do not meet crosswise when they remove it.
+PARKED = look_up(columns_of(t.parked).with_for_update(), list(t.parked.primary_key.columns))
+WAITING = count_up_to(_parked.tenant, MOST_PARKED)
 # What resolved the hold before what did not, and the latest of it.
 FACTS = look_up(
     select(_seen.tenant, _seen.operation_id, _seen.fact, _seen.source, _resolved_at)
@@ -170,6 +204,7 @@ def _load(
     to_lock = sorted(budget_books | financial.keys())
     to_open = [financial[key] for key in sorted(financial.keys() - memory.books)]
     cards = _cards_needed(commands, holds)
+    early = [c for c in commands if not isinstance(c, _WITHOUT_HOLD) and signs_matter(c, holds.get(c.hold_key))]
     # Taken now: another lane may make the memory forget in between.
     known = {key: card for key in cards if (card := memory.cards.get(key)) is not None}
     with pipeline(connection) as p:
@@ -187,6 +222,9 @@ def _load(
         pinned = p.send(CARDS, [card for card in cards if card[2] and card not in known])
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         revisions = p.send(RESOLUTIONS, _revised(commands, holds))
+        signs = p.send(SIGNS, [c.hold_key for c in early])
+        waiting = p.send(WAITING, sorted({(c.caller.tenant,) for c in early if isinstance(c, Resolve)}))
+        parked = p.send(PARKED, sorted(c.parked_key for c in commands if isinstance(c, FileParked)))
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         policies = p.send(
             NEWEST_POLICIES, sorted({key for c in commands if (key := policy_needed(c, holds.get(_hold_key(c))))})
@@ -197,10 +235,7 @@ def _load(
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
     _still_there(memory, to_lock, books)
-    outlived = {key for key in carrying - closed_before if (book := books.get(key)) is not None and book.closed}
-    if outlived:
-        memory.closed |= outlived
-        raise _Outlived
+    _learn_closed(memory, [book for key in carrying - closed_before if (book := books.get(key)) is not None])
     now, transaction_id = rows_of(clock)[0]
     loaded = Loaded(
         now=now.astimezone(UTC),
@@ -220,6 +255,9 @@ def _load(
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(grants))},
         bound={tuple(key): operation_id for *key, operation_id in (*rows_of(brought), *rows_of(bound))},
         resolutions=_by_hold(map(rows.resolution_from, rows_of(revisions))),
+        signs=_by_hold(map(Sign._make, rows_of(signs))),
+        parked={(p.tenant, p.operation_id, p.evidence_id): p for p in map(rows.parked_from, rows_of(parked))},
+        waiting=dict(rows_of(waiting)),
     )
     return loaded, transaction_id
 
@@ -230,6 +268,14 @@ def _hold_key(command: Command) -> Key:
 
 def _books_of(hold: Hold | None) -> Iterable[Key]:
     return () if hold is None else ((hold.tenant, book_id) for book_id in hold.books)
+
+
+def _learn_closed(memory: Memory, held: Iterable[Book]) -> None:
+    """Books of holds of which it was not known before the locks that they are closed. Raises _Outlived if there is one."""
+    outlived = {(book.tenant, book.book_id) for book in held if book.closed}
+    if outlived:
+        memory.closed |= outlived
+        raise _Outlived
 
 
 def _newest(connection: Connection, closed: Iterable[Key]) -> dict[Key, str]:
@@ -301,11 +347,11 @@ def _revised(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> list[Key
     )
 
 
-def _by_hold(revisions: Iterable[Resolution]) -> dict[Key, list[Resolution]]:
-    chains: dict[Key, list[Resolution]] = {}
-    for revision in revisions:
-        chains.setdefault((revision.tenant, revision.operation_id), []).append(revision)
-    return chains
+def _by_hold(found: Iterable[OnHold]) -> dict[Key, list[OnHold]]:
+    of_holds: dict[Key, list[OnHold]] = {}
+    for row in found:
+        of_holds.setdefault((row.tenant, row.operation_id), []).append(row)
+    return of_holds
 
 
 def _cards_needed(commands: Sequence[Command], holds: Mapping[Key, Hold]) -> set[CardKey]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Receipt, Resolution
+from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Resolution, Role
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
@@ -104,6 +104,14 @@ def receipt_from(row: Row) -> Receipt:
 def evidence_row(evidence: Evidence) -> Row:
     # Reasons are sentences that may quote what a caller sent.
     return evidence._replace(reasons=tuple(reason.replace(SEPARATOR, " ") for reason in evidence.reasons))
+
+
+def parked_from(row: Row) -> Parked:
+    tenant, operation_id, evidence_id, identity, kind, source, actor, role, attempt, report, parked_at = row
+    return Parked(
+        tenant, operation_id, evidence_id, identity, ResolutionKind(kind), source, actor, Role(role), attempt, from_json(report),
+        parked_at,
+    )  # fmt: skip
 
 
 def resolution_from(row: Row) -> Resolution:

@@ -10,8 +10,9 @@ from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import Observation
 from ledger.store import rows
 from ledger.store import tables as t
+from ledger.store.feed import RECORD
 from ledger.store.pipeline import Answer, StaleRow, pipeline
-from ledger.store.statements import append, append_once, change
+from ledger.store.statements import append, append_once, change, remove
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
@@ -62,6 +63,8 @@ NEW_INCIDENTS = append_once(t.incident)
 NEW_GRANTS = append(t.budget_grant)
 NEW_CARDS = append(t.price_card)
 NEW_POLICIES = append(t.evidence_policy)
+NEW_PARKED = append(t.parked)
+GONE_PARKED = remove(t.parked)
 
 
 def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
@@ -97,11 +100,16 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
         p.send(NEW_RESOLUTIONS, d.resolutions)
         p.send(NEW_INCIDENTS, d.incidents)
         p.send(NEW_GRANTS, d.grants)
+        p.send(NEW_PARKED, d.parked)
+        unparked = p.send(GONE_PARKED, d.unparked)
         p.send(NEW_CARDS, [rows.card_row(card, loaded.now) for card in d.cards])
         p.send(NEW_POLICIES, [rows.policy_row(policy, loaded.now) for policy in d.policies])
+        # The last: its place in the feed is read when nothing is waited for any more.
+        p.send(RECORD, [(tenant, loaded.now, d.events[tenant]) for tenant in sorted(d.events)])
     _all_written("budget", budgets_written, len(changed_budgets))
     _all_written("book", books_written, len(changed_books))
     _all_written("hold", holds_written, len(changed_holds))
+    _all_written("parked", unparked, len(d.unparked))
 
 
 def _all_written(table: str, answer: Answer | None, expected: int) -> None:

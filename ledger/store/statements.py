@@ -26,10 +26,12 @@ from sqlalchemy import (
     bindparam,
     cast,
     column,
+    delete,
     func,
     literal_column,
     select,
     true,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TIMESTAMP, Insert, insert, psycopg
 from sqlalchemy.sql import FromClause
@@ -115,6 +117,31 @@ def look_up(found: Select[Any], keys: Sequence[NamedColumn[Any]]) -> Statement:
     k = _unnest(keys, "k")
     row = found.where(*(c == k.c[c.name] for c in keys)).lateral("found")
     return _compile(select(*row.c).select_from(k.join(row, true())), keys)
+
+
+def look_up_each(found: Sequence[Select[Any]], keys: Sequence[Sequence[Column[Any]]]) -> Statement:
+    """The rows of each `found` for each of the keys, as of one instant; `keys` are the columns of each, named alike."""
+    k = _unnest(keys[0], "k")
+    rows = [
+        one.where(*(c == k.c[c.name] for c in columns)).lateral("found")
+        for one, columns in zip(found, keys, strict=True)
+    ]
+    return _compile(union_all(*(select(*row.c).select_from(k.join(row, true())) for row in rows)), keys[0])
+
+
+def count_up_to(key: Column[Any], most: int) -> Statement:
+    """How many rows there are with each of the keys; counting ends at `most`."""
+    k = _unnest([key], "k")
+    some = select(ONE.label("one")).where(key == k.c[key.name]).limit(literal_column(str(most), Integer()))
+    rows = select(func.count().label("number")).select_from(some.correlate(k).subquery("some")).lateral("found")
+    return _compile(select(k.c[key.name], rows.c.number).select_from(k.join(rows, true())), [key])
+
+
+def remove(table: Table) -> Statement:
+    """DELETE of the rows with the keys."""
+    keys = list(table.primary_key.columns)
+    k = _unnest(keys, "k")
+    return _compile(delete(table).where(*(c == k.c[c.name] for c in keys)), keys)
 
 
 def chains(

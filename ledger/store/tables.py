@@ -22,7 +22,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy.dialects.postgresql import JSON, TIMESTAMP
 
 from ledger.store.columns import document as _json
 from ledger.store.columns import identity as _uuid
@@ -308,11 +308,30 @@ evidence = Table(
     _bytes("fact"),
     _json("body", null=True),
     CheckConstraint(
-        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING')",
+        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')",
         name="classification_is_known",
     ),
     CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
 )
+
+parked = Table(
+    "parked",
+    metadata,
+    _key("tenant"),
+    _key("operation_id"),
+    Column("evidence_id", Uuid, primary_key=True),
+    _bytes("identity"),
+    _text("kind"),
+    _text("source"),
+    _text("actor"),
+    _text("role"),
+    _integer("attempt"),
+    _json("report"),
+    _time("parked_at"),
+    CheckConstraint("role IN ('gateway', 'finance')", name="role_may_report"),
+)
+# Two servers that park one report at the same moment park it once.
+Index("parked_once", parked.c.tenant, parked.c.operation_id, parked.c.identity, unique=True)
 
 observation = Table(
     "observation",
@@ -420,4 +439,21 @@ price_card = Table(
     _json("document"),
     _time("created_at"),
     CheckConstraint("version >= 1", name="versions_start_at_one"),
+)
+
+# One row per batch and tenant. Where it stands in the feed is said by the last four columns of its key: see ledger.store.feed.
+outbox = Table(
+    "outbox",
+    metadata,
+    _key("tenant"),
+    Column("epoch", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("turn", BigInteger, primary_key=True, autoincrement=False),
+    Column("xid", BigInteger, primary_key=True, autoincrement=False),
+    Column("cluster", BigInteger, nullable=False),
+    _time("recorded_at"),
+    # Not taken apart when it is written, and out of line as it is: as compressed jsonb it costs five times as much.
+    Column("events", JSON(none_as_null=True), nullable=False),
+    CheckConstraint("position >= xid", name="position_is_not_before_its_transaction"),
+    CheckConstraint("epoch >= 1", name="epochs_start_at_one"),
 )

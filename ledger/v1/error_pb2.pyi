@@ -50,6 +50,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The quote is no longer valid. FAILED_PRECONDITION."""
     ERROR_REASON_CURRENCY_MISMATCH: _ErrorReason.ValueType  # 12
     """Hold, budgets and price card must have one currency. FAILED_PRECONDITION."""
+    ERROR_REASON_EVIDENCE_NOT_PARKED: _ErrorReason.ValueType  # 27
+    """There is no hold yet, and too much evidence waits already: nothing was kept but a case. FAILED_PRECONDITION."""
     ERROR_REASON_IDEMPOTENCY_MISMATCH: _ErrorReason.ValueType  # 13
     """The idempotency key was used for another content. ALREADY_EXISTS."""
     ERROR_REASON_OPERATION_EXISTS: _ErrorReason.ValueType  # 14
@@ -109,6 +111,8 @@ ERROR_REASON_QUOTE_EXPIRED: ErrorReason.ValueType  # 11
 """The quote is no longer valid. FAILED_PRECONDITION."""
 ERROR_REASON_CURRENCY_MISMATCH: ErrorReason.ValueType  # 12
 """Hold, budgets and price card must have one currency. FAILED_PRECONDITION."""
+ERROR_REASON_EVIDENCE_NOT_PARKED: ErrorReason.ValueType  # 27
+"""There is no hold yet, and too much evidence waits already: nothing was kept but a case. FAILED_PRECONDITION."""
 ERROR_REASON_IDEMPOTENCY_MISMATCH: ErrorReason.ValueType  # 13
 """The idempotency key was used for another content. ALREADY_EXISTS."""
 ERROR_REASON_OPERATION_EXISTS: ErrorReason.ValueType  # 14

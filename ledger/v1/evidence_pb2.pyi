@@ -37,6 +37,8 @@ class _EvidenceClassificationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper
     EVIDENCE_CLASSIFICATION_REJECTED: _EvidenceClassification.ValueType  # 4
     EVIDENCE_CLASSIFICATION_CONFLICTING: _EvidenceClassification.ValueType  # 5
     """It came after the end, with other facts."""
+    EVIDENCE_CLASSIFICATION_PARKED: _EvidenceClassification.ValueType  # 6
+    """It came before the hold. What became of it once the hold was there is evidence of its own."""
 
 class EvidenceClassification(_EvidenceClassification, metaclass=_EvidenceClassificationEnumTypeWrapper): ...
 
@@ -50,6 +52,8 @@ EVIDENCE_CLASSIFICATION_ESTIMATE: EvidenceClassification.ValueType  # 3
 EVIDENCE_CLASSIFICATION_REJECTED: EvidenceClassification.ValueType  # 4
 EVIDENCE_CLASSIFICATION_CONFLICTING: EvidenceClassification.ValueType  # 5
 """It came after the end, with other facts."""
+EVIDENCE_CLASSIFICATION_PARKED: EvidenceClassification.ValueType  # 6
+"""It came before the hold. What became of it once the hold was there is evidence of its own."""
 Global___EvidenceClassification: _TypeAlias = EvidenceClassification  # noqa: Y015
 
 class _Reporter:
@@ -375,3 +379,98 @@ class ListEvidenceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListEvidenceResponse: _TypeAlias = ListEvidenceResponse  # noqa: Y015
+
+@_typing.final
+class ParkedEvidence(_message.Message):
+    """Evidence that came before its hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    EVIDENCE_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    NO_COST_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REPORTER_FIELD_NUMBER: _builtins.int
+    PARK_TIME_FIELD_NUMBER: _builtins.int
+    operation_id: _builtins.str
+    evidence_id: _builtins.str
+    kind: _hold_pb2.ResolutionKind.ValueType
+    source: _hold_pb2.EvidenceSource.ValueType
+    """Of usage its source, of a proof of no cost its kind."""
+    no_cost: _hold_pb2.NoCostKind.ValueType
+    actor: _builtins.str
+    """Who brought it, and as whom. It will be filed in this name."""
+    reporter: Global___Reporter.ValueType
+    @_builtins.property
+    def park_time(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        operation_id: _builtins.str = ...,
+        evidence_id: _builtins.str = ...,
+        kind: _hold_pb2.ResolutionKind.ValueType = ...,
+        source: _hold_pb2.EvidenceSource.ValueType = ...,
+        no_cost: _hold_pb2.NoCostKind.ValueType = ...,
+        actor: _builtins.str = ...,
+        reporter: Global___Reporter.ValueType = ...,
+        park_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["park_time", b"park_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "evidence_id", b"evidence_id", "kind", b"kind", "no_cost", b"no_cost", "operation_id", b"operation_id", "park_time", b"park_time", "reporter", b"reporter", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParkedEvidence: _TypeAlias = ParkedEvidence  # noqa: Y015
+
+@_typing.final
+class ListParkedEvidenceRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """1 to 1,000; 100 if 0."""
+    page_token: _builtins.str
+    operation_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation_id", b"operation_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListParkedEvidenceRequest: _TypeAlias = ListParkedEvidenceRequest  # noqa: Y015
+
+@_typing.final
+class ListParkedEvidenceResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParkedEvidence]: ...
+    def __init__(
+        self,
+        *,
+        evidence: _abc.Iterable[Global___ParkedEvidence] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListParkedEvidenceResponse: _TypeAlias = ListParkedEvidenceResponse  # noqa: Y015

@@ -50,6 +50,11 @@ class EvidenceServiceStub:
                 request_serializer=ledger_dot_v1_dot_evidence__pb2.ListEvidenceRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_evidence__pb2.ListEvidenceResponse.FromString,
                 _registered_method=True)
+        self.ListParkedEvidence = channel.unary_unary(
+                '/ledger.v1.EvidenceService/ListParkedEvidence',
+                request_serializer=ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceResponse.FromString,
+                _registered_method=True)
 
 
 class EvidenceServiceServicer:
@@ -78,6 +83,13 @@ class EvidenceServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListParkedEvidence(self, request, context):
+        """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EvidenceServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +107,11 @@ def add_EvidenceServiceServicer_to_server(servicer, server):
                     servicer.ListEvidence,
                     request_deserializer=ledger_dot_v1_dot_evidence__pb2.ListEvidenceRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_evidence__pb2.ListEvidenceResponse.SerializeToString,
+            ),
+            'ListParkedEvidence': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListParkedEvidence,
+                    request_deserializer=ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -179,6 +196,33 @@ class EvidenceService:
             '/ledger.v1.EvidenceService/ListEvidence',
             ledger_dot_v1_dot_evidence__pb2.ListEvidenceRequest.SerializeToString,
             ledger_dot_v1_dot_evidence__pb2.ListEvidenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListParkedEvidence(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.EvidenceService/ListParkedEvidence',
+            ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceRequest.SerializeToString,
+            ledger_dot_v1_dot_evidence__pb2.ListParkedEvidenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

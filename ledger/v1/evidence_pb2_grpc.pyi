@@ -41,6 +41,8 @@ class EvidenceServiceStub:
     """Roles: gateway, finance, auditor, admin."""
     ListEvidence: _grpc.UnaryUnaryMultiCallable[_evidence_pb2.ListEvidenceRequest, _evidence_pb2.ListEvidenceResponse]
     """Everything that was reported of an operation, oldest first. Roles: finance, auditor, admin."""
+    ListParkedEvidence: _grpc.UnaryUnaryMultiCallable[_evidence_pb2.ListParkedEvidenceRequest, _evidence_pb2.ListParkedEvidenceResponse]
+    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 @_typing.type_check_only
 class EvidenceServiceAsyncStub(EvidenceServiceStub):
@@ -55,6 +57,8 @@ class EvidenceServiceAsyncStub(EvidenceServiceStub):
     """Roles: gateway, finance, auditor, admin."""
     ListEvidence: _aio.UnaryUnaryMultiCallable[_evidence_pb2.ListEvidenceRequest, _evidence_pb2.ListEvidenceResponse]  # type: ignore[assignment]
     """Everything that was reported of an operation, oldest first. Roles: finance, auditor, admin."""
+    ListParkedEvidence: _aio.UnaryUnaryMultiCallable[_evidence_pb2.ListParkedEvidenceRequest, _evidence_pb2.ListParkedEvidenceResponse]  # type: ignore[assignment]
+    """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 class EvidenceServiceServicer(metaclass=_abc_1.ABCMeta):
     """Evidence: what was observed of a call, from whom, and who is believed about what."""
@@ -84,5 +88,13 @@ class EvidenceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_evidence_pb2.ListEvidenceResponse, _abc.Awaitable[_evidence_pb2.ListEvidenceResponse]]:
         """Everything that was reported of an operation, oldest first. Roles: finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListParkedEvidence(
+        self,
+        request: _evidence_pb2.ListParkedEvidenceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_evidence_pb2.ListParkedEvidenceResponse, _abc.Awaitable[_evidence_pb2.ListParkedEvidenceResponse]]:
+        """Evidence that waits for its hold, by operation and time. Roles: finance, auditor, admin."""
 
 def add_EvidenceServiceServicer_to_server(servicer: EvidenceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

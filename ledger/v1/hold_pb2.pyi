@@ -338,6 +338,8 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     """A resolved hold was reported again with other facts."""
     INCIDENT_KIND_DOUBLE_ACCEPTANCE: _IncidentKind.ValueType  # 2
     """Two provider receipts for one hold: the provider accepted twice."""
+    INCIDENT_KIND_ORPHAN_EVIDENCE: _IncidentKind.ValueType  # 3
+    """Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
     INCIDENT_KIND_WRITE_MISMATCH: _IncidentKind.ValueType  # 4
     """A caller believed something of a write that the rows do not have."""
     INCIDENT_KIND_RECEIPT_CONFLICT: _IncidentKind.ValueType  # 5
@@ -350,6 +352,8 @@ INCIDENT_KIND_RESOLUTION_CONFLICT: IncidentKind.ValueType  # 1
 """A resolved hold was reported again with other facts."""
 INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
+INCIDENT_KIND_ORPHAN_EVIDENCE: IncidentKind.ValueType  # 3
+"""Evidence of a call whose hold did not come in time; or that could not even wait, because too much does."""
 INCIDENT_KIND_WRITE_MISMATCH: IncidentKind.ValueType  # 4
 """A caller believed something of a write that the rows do not have."""
 INCIDENT_KIND_RECEIPT_CONFLICT: IncidentKind.ValueType  # 5
@@ -1103,6 +1107,7 @@ class ReserveResponse(_message.Message):
     matched_by_operation: _builtins.bool
     """The hold was found by its operation, under another key."""
     may_send: _builtins.bool
+    """False even with begin_dispatch where evidence of the call came before its hold: the attempt is inferred then."""
     @_builtins.property
     def hold(self) -> Global___Hold: ...
     @_builtins.property
@@ -1887,14 +1892,19 @@ class ResolveResponse(_message.Message):
     REPLAYED_FIELD_NUMBER: _builtins.int
     INCIDENT_ID_FIELD_NUMBER: _builtins.int
     SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
     """The same resolution was recorded before; nothing was posted."""
     incident_id: _builtins.str
-    """Set if the same facts came with another provider receipt."""
+    """Set if the same facts came with another provider receipt, or if the evidence waited for its hold in vain."""
     superseded_by: _builtins.str
     """The digest in force, if what was recorded on these facts, or under this key, has been corrected since."""
+    parked: _builtins.bool
+    """There is no hold of this operation yet: the evidence is kept for it. The same key tells later what became of the hold."""
     @_builtins.property
-    def hold(self) -> Global___Hold: ...
+    def hold(self) -> Global___Hold:
+        """Absent if the evidence is parked."""
+
     def __init__(
         self,
         *,
@@ -1902,10 +1912,11 @@ class ResolveResponse(_message.Message):
         replayed: _builtins.bool = ...,
         incident_id: _builtins.str = ...,
         superseded_by: _builtins.str = ...,
+        parked: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hold", b"hold", "incident_id", b"incident_id", "parked", b"parked", "replayed", b"replayed", "superseded_by", b"superseded_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -195,7 +195,8 @@ class HoldServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Resolve(self, request, context):
-        """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance.
+        """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+        hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

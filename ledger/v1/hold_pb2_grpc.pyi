@@ -52,7 +52,9 @@ class HoldServiceStub:
     Release: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _grpc.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     Correct: _grpc.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]
     """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
     the difference. The state stays. Roles: finance.
@@ -103,7 +105,9 @@ class HoldServiceAsyncStub(HoldServiceStub):
     Release: _aio.UnaryUnaryMultiCallable[_hold_pb2.ReleaseRequest, _hold_pb2.ReleaseResponse]  # type: ignore[assignment]
     """Gives the money back, without evidence: only while RESERVED. Roles: gateway."""
     Resolve: _aio.UnaryUnaryMultiCallable[_hold_pb2.ResolveRequest, _hold_pb2.ResolveResponse]  # type: ignore[assignment]
-    """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+    """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+    hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+    """
     Correct: _aio.UnaryUnaryMultiCallable[_hold_pb2.CorrectRequest, _hold_pb2.CorrectResponse]  # type: ignore[assignment]
     """Replaces the resolution in force of a hold that has ended by one on other evidence: a next revision, and a linked entry of
     the difference. The state stays. Roles: finance.
@@ -211,7 +215,9 @@ class HoldServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _hold_pb2.ResolveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_hold_pb2.ResolveResponse, _abc.Awaitable[_hold_pb2.ResolveResponse]]:
-        """Settles the hold on evidence: final usage, or a proof of no cost. Roles: gateway, finance."""
+        """Settles the hold on evidence: final usage, or a proof of no cost. Usage, or a provider's rejection, that comes before its
+        hold is parked, and is filed as soon as the hold is there. Roles: gateway, finance.
+        """
 
     @_abc_1.abstractmethod
     def Correct(

@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import grpc
-import psycopg
 from google.rpc import error_details_pb2, status_pb2
+from sqlalchemy import text
 
 from ledger.audit.check import check
 from ledger.domain.model import Role
 from ledger.service import tokens
 from ledger.store.database import Database
+from ledger.store.feed import RECORD
+from ledger.store.pipeline import pipeline
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
+from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
 from ledger.v1.hold_pb2 import GetHoldRequest, Hold, HoldState
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
@@ -35,12 +38,13 @@ BOUND_SECONDS = 30.0
 
 
 class Stubs(NamedTuple):
-    """The four services, as one caller of one tenant."""
+    """The services, as one caller of one tenant."""
 
     holds: Any
     budgets: Any
     prices: Any
     journal: Any
+    evidence: Any
 
 
 @dataclass
@@ -153,19 +157,32 @@ class LiveLedger:
         )
         self._channels.append(channel)
         return Stubs(
-            HoldServiceStub(channel), BudgetServiceStub(channel), PriceServiceStub(channel), JournalServiceStub(channel)
+            HoldServiceStub(channel),
+            BudgetServiceStub(channel),
+            PriceServiceStub(channel),
+            JournalServiceStub(channel),
+            EvidenceServiceStub(channel),
         )
 
     def let_time_run_out(self, tenant: str, operation_id: str) -> None:
-        """Moves a hold's deadlines into the past, as if one had waited."""
-        with psycopg.connect(self.database_url) as connection:
-            connection.execute(
-                "UPDATE hold SET version = version + 1, expire_at = least(expire_at, now()),"
-                " lease_expires_at = CASE WHEN lease_expires_at IS NOT NULL THEN least(lease_expires_at, now()) END,"
-                " retry_until = CASE WHEN retry_until IS NOT NULL THEN least(retry_until, now()) END"
-                " WHERE tenant = %s AND operation_id = %s",
-                [tenant, operation_id],
-            )
+        """Moves a hold's deadlines into the past, as if one had waited. The feed is told, as it is of every version."""
+        database = Database(self.database_url, pool_size=1)
+        with database.transaction() as connection:
+            moved = connection.execute(
+                text(
+                    "UPDATE hold SET version = version + 1, expire_at = least(expire_at, now()),"
+                    " lease_expires_at = CASE WHEN lease_expires_at IS NOT NULL THEN least(lease_expires_at, now()) END,"
+                    " retry_until = CASE WHEN retry_until IS NOT NULL THEN least(retry_until, now()) END"
+                    " WHERE tenant = :tenant AND operation_id = :operation RETURNING *"
+                ),
+                {"tenant": tenant, "operation": operation_id},
+            ).one()
+            event = {"type": "HOLD", "operation_id": operation_id, "version": moved.version, "attempt": moved.attempt}
+            event |= {"from": moved.state, "to": moved.state, "amount": str(moved.amount), "currency": moved.currency}
+            with pipeline(connection) as p:
+                p.send(RECORD, [(tenant, datetime.now(UTC), [event])])
+            connection.commit()
+        database.close()
 
     def wait_for_state(self, caller: Stubs, operation_id: str, state: str) -> None:
         deadline = time.monotonic() + BOUND_SECONDS

@@ -42,6 +42,9 @@ class NaiveModel:
         self.limits: dict[str, Decimal | None] = {}
         self.holds: dict[str, ModelHold] = {}
         self.incidents: set[tuple[str, str]] = set()
+        # Evidence that waits for its hold: what it cost, and the provider's receipt. And all operations that began so.
+        self.parked: dict[str, tuple[Decimal, str]] = {}
+        self.early: list[str] = []
 
     def used(self, level: str) -> Decimal:
         mine = [h for h in self.holds.values() if level in h.levels]

@@ -23,15 +23,15 @@ from hypothesis.stateful import (
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
 from tests.acceptance.corrections_model import Corrections
+from tests.acceptance.early_evidence import AMOUNTS, EarlyEvidence
 from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
 from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold
 from tests.conftest import new_database
 
-AMOUNTS = st.sampled_from([Decimal(text) for text in ("0", "0.000000000000000001", "0.9", "1", "3", "4.5", "10", "11")])
 LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 
 
-class Lives(Corrections, RuleBasedStateMachine):
+class Lives(EarlyEvidence, Corrections, RuleBasedStateMachine):
     """One running ledger of its own."""
 
     fresh: Callable[[], AbstractContextManager[LiveLedger]]
@@ -70,18 +70,7 @@ class Lives(Corrections, RuleBasedStateMachine):
     )
     def reserve(self, amount: Decimal, tolerance: Decimal, named: set[str], dispatch: bool) -> None:
         operation = f"op-{len(self.holds)}-{self.refusals}"
-        request = hold_pb2.ReserveRequest(
-            idempotency_key=f"r-{operation}",
-            operation_id=operation,
-            budget_ids=sorted(named),
-            quote=hold_pb2.QuoteSpec(
-                fixed=hold_pb2.FixedQuote(amount=usd(amount), provider="acme", reason="a test"),
-                tolerance=str(tolerance),
-            ),
-        )
-        if dispatch:
-            request.begin_dispatch = True
-            request.dispatch.nonce = f"nonce-{operation}-0123456789"
+        request = self.reservation(operation, amount, tolerance, named, dispatch)
         levels = set().union(*(CHAINS[name] for name in named))
         short = [level for level in levels if (room := self.room(level)) is not None and amount > room]
         if short:
@@ -317,11 +306,6 @@ class Lives(Corrections, RuleBasedStateMachine):
         limit = self.limits[level]
         if limit is not None:
             self.limits[level] = limit + amount
-
-    def after_inferred_dispatch(self, name: str) -> str:
-        """The inferred attempt has no lease: the sweep makes it unknown at once."""
-        self.live.wait_for_state(self.gateway, name, "OUTCOME_UNKNOWN")
-        return "OUTCOME_UNKNOWN"
 
     # --- the laws --------------------------------------------------------------------------------------------------
 

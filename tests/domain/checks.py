@@ -1,15 +1,18 @@
 """The lines of a table that look at the books."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from ledger.domain.cards import GROUP_OF_BUCKET
+from ledger.domain.filing import filing
 from ledger.domain.money import ZERO, plain
 from ledger.domain.opening import book_at
 from tests.domain.world import World
+
+PATIENCE = timedelta(hours=24)
 
 # Short names of the buckets; those of groups are among them.
 SHORT = {
@@ -131,6 +134,46 @@ def entries(world: World, line: str, words: list[str], options: dict[str, str]) 
     assert found == ([] if words[1:] == ["none"] else words[1:]), f"{line}\n  found {found}"
 
 
+def told(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`told HOLD,op1,RESERVED,SETTLED BUDGET,org`: the events of the last batch, and fields of the last of them"""
+    found = [",".join(str(event[name]) for name in NAMED[event["type"]] if name in event) for _, event in world.told]
+    assert found == ([] if words == ["none"] else words), f"{line}\n  found {found}"
+    last = world.told[-1][1] if world.told else {}
+    assert options == {name: str(last.get(name)) for name in options}, f"{line}\n  found {last}"
+
+
+# The fields by which the tables name an event.
+NAMED = {
+    "HOLD": ("type", "operation_id", "from", "to"),
+    "BUDGET": ("type", "budget_id"),
+    "GRANT": ("type", "budget_id", "reference"),
+    "PRICE_CARD": ("type", "card_id", "version"),
+    "INCIDENT": ("type", "operation_id", "kind"),
+    "ENTRY": ("type", "kind"),
+    "POLICY": ("type", "provider", "version"),
+    "OBSERVATION": ("type", "operation_id", "axis", "value"),
+}
+
+
+def waits(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`waits op1 2`: how much evidence waits for the hold of an operation"""
+    assert sum(p.operation_id == words[0] for p in world.parked.values()) == int(words[1]), line
+
+
+def worker(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`worker ok RESOLUTION_CONFLICT`: the worker files whatever waits, oldest first; what became of each, in order"""
+    found = []
+    for parked in sorted(world.parked.values(), key=lambda p: p.evidence_id):
+        (outcome,) = world.step(filing(parked, PATIENCE))
+        if outcome.refusal is not None:
+            found.append(outcome.refusal.reason.value)
+        else:
+            found.append(
+                "orphan" if outcome.parked else "ok" if outcome.applied else "again" if outcome.replayed else "waits"
+            )
+    assert found == words, f"{line}\n  found {found}"
+
+
 def tree(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
     """`tree key=org/team/user/key`: the path of each budget"""
     found = {name: "/".join(world.budgets[("t1", name)].path) for name in options}
@@ -147,6 +190,9 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "incidents": incidents,
     "expense": expense,
     "entries": entries,
+    "told": told,
+    "waits": waits,
+    "worker": worker,
     "tree": tree,
     "periods": periods,
     "shown": shown,

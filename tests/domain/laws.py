@@ -73,6 +73,32 @@ def check(world: "World") -> None:
             )
         else:
             assert seen.fact == fact_of(seen.body), "a fact is what was observed"
+    _check_parked(world)
+
+
+def _check_parked(world: "World") -> None:
+    """Nothing that was parked is lost, and nothing else is about a hold that is not there."""
+    kept = {(e.tenant, e.operation_id, e.evidence_id): e for e in world.evidence}
+    filed = {
+        (e.tenant, e.operation_id, e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        for e in world.evidence
+        if e.classification is not Classification.PARKED
+    }
+    orphans = {i.detail.get("evidence_id") for i in world.incidents if i.kind == "ORPHAN_EVIDENCE"}
+    for key, e in kept.items():
+        if e.classification is not Classification.PARKED:
+            assert key[:2] in world.holds, "evidence without a hold is parked"
+            continue
+        again = (*key[:2], e.fact, e.source, e.actor, e.adapter, e.provider_receipt, e.observed_at)
+        fates = (key in world.parked, again in filed, str(e.evidence_id) in orphans)
+        assert any(fates), "parked evidence waits, was filed, or is a case"
+        assert not (fates[0] and fates[2]), "what is a case waits no longer"
+    for key, parked in world.parked.items():
+        assert kept[key].classification is Classification.PARKED
+        assert (kept[key].kind, kept[key].received_at) == (parked.kind, parked.parked_at)
+    for incident in world.incidents:
+        needs_none = incident.kind in {"ORPHAN_EVIDENCE", "WRITE_MISMATCH"}
+        assert needs_none or (incident.tenant, incident.operation_id) in world.holds
 
 
 def _check_tree(world: "World") -> None:
@@ -83,6 +109,31 @@ def _check_tree(world: "World") -> None:
             above = world.budgets[(tenant, level)]
             assert above.path == budget.path[:depth], "a path is its parent's and itself"
             assert above.currency == budget.currency
+
+    _check_feed(world)
+
+
+def _check_feed(world: "World") -> None:
+    """Every state that a hold was in is an event, each entry is named once, and what an event names is there."""
+    states: dict[tuple[str, str], list[str | None]] = defaultdict(lambda: [None])
+    budgets: dict[tuple[str, str], list[int]] = defaultdict(list)
+    named: list[str] = []
+    for tenant, event in world.events:
+        named += [event["entry_id"]] if "entry_id" in event else [entry["id"] for entry in event.get("entries", ())]
+        match event["type"]:
+            case "HOLD":
+                chain = states[(tenant, event["operation_id"])]
+                assert (event["version"], event.get("from")) == (len(chain), chain[-1])
+                chain.append(event["to"])
+            case "BUDGET":
+                budgets[(tenant, event["budget_id"])].append(event["version"])
+            case "INCIDENT":
+                assert UUID(event["incident_id"]) in {i.incident_id for i in world.incidents}
+    assert {key: (len(chain) - 1, chain[-1]) for key, chain in states.items()} == {
+        key: (hold.version, hold.state) for key, hold in world.holds.items()
+    }
+    assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
+    assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
 
 
 def _check_periods(world: "World") -> None:

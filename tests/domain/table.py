@@ -13,9 +13,10 @@
     balance org available=5 held=0 spent=5
 
 An outcome is the set of its words: the refusal's reason, or `ok` (something was done) or `unchanged`; and `replayed`, `matched`
-(found by operation), `send` (may send), `continue` (a heartbeat's sender may), `incident`, `superseded` (by what is in force now);
-why the permission to send was denied and what a cancel stopped, by their names. `any` expects nothing. `name=value` after them
-are the refusal's facts; `says="…"` is a part of its message. What is said after `#` is for the reader.
+(found by operation), `send` (may send), `continue` (a heartbeat's sender may), `incident`, `superseded` (by what is in force now),
+`parked` (there is no hold yet); why the permission to send was denied and what a cancel stopped, by their names. `any` expects
+nothing. `name=value` after them are the refusal's facts; `says="…"` is a part of its message. What is said after `#` is for the
+reader.
 """
 
 import re
@@ -123,6 +124,7 @@ def _expect(line: str, expected: str, outcome: Outcome) -> None:
         "matched": outcome.matched_by_operation,
         "send": outcome.may_send,
         "incident": outcome.incident_id is not None,
+        "parked": outcome.parked,
         "continue": outcome.may_continue,
         "superseded": outcome.superseded_by is not None,
     }

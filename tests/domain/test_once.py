@@ -100,7 +100,7 @@ def test_a_refused_report_is_not_remembered() -> None:
     run(
         ORG
         + """
-    charge op1 5 key=k1 -> NOT_FOUND
+    proof op1 NEVER_SENT cause=DNS_FAILURE key=k1 -> NOT_FOUND
     unknown op1 key=k1 -> NOT_FOUND
     release op1 key=k1 -> NOT_FOUND
     dispatch op1 nonce=n1 key=k1 -> NOT_FOUND                 # nor is what was not there

@@ -102,31 +102,31 @@ release op                | none            | NOT_FOUND
                           | OUTCOME_UNKNOWN | HOLD_STATE recovery_action=no_replay
                           | SETTLED         | HOLD_STATE
                           | RELEASED        | unchanged replayed
-charge op 5               | none            | NOT_FOUND
+charge op 5               | none            | ok parked
                           | RESERVED        | ok / SETTLED
                           | DISPATCHING     | ok / SETTLED
                           | OUTCOME_UNKNOWN | ok / SETTLED
                           | SETTLED         | unchanged replayed
                           | RELEASED        | RESOLUTION_CONFLICT
-charge op 4               | none            | NOT_FOUND
+charge op 4               | none            | ok parked
                           | RESERVED        | ok / SETTLED
                           | DISPATCHING     | ok / SETTLED
                           | OUTCOME_UNKNOWN | ok / SETTLED
                           | SETTLED         | RESOLUTION_CONFLICT
                           | RELEASED        | RESOLUTION_CONFLICT
-charge op 7               | none            | NOT_FOUND
+charge op 7               | none            | ok parked
                           | RESERVED        | EVIDENCE_REJECTED / DISPATCHING
                           | DISPATCHING     | EVIDENCE_REJECTED
                           | OUTCOME_UNKNOWN | EVIDENCE_REJECTED recovery_action=no_replay
                           | SETTLED         | RESOLUTION_CONFLICT
                           | RELEASED        | RESOLUTION_CONFLICT
-charge op 0               | none            | NOT_FOUND
+charge op 0               | none            | ok parked
                           | RESERVED        | ok / SETTLED
                           | DISPATCHING     | ok / SETTLED
                           | OUTCOME_UNKNOWN | ok / SETTLED
                           | SETTLED         | RESOLUTION_CONFLICT
                           | RELEASED        | RESOLUTION_CONFLICT
-charge op 0 source=GATEWAY_ESTIMATE | none            | NOT_FOUND
+charge op 0 source=GATEWAY_ESTIMATE | none            | ok parked
                                     | RESERVED        | EVIDENCE_REJECTED / DISPATCHING
                                     | DISPATCHING     | EVIDENCE_REJECTED
                                     | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
@@ -162,19 +162,19 @@ proof op GATEWAY_CACHE_HIT | none            | NOT_FOUND
                            | OUTCOME_UNKNOWN | EVIDENCE_REJECTED
                            | SETTLED         | EVIDENCE_REJECTED
                            | RELEASED        | HOLD_STATE
-proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
+proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | ok parked
                                                          | RESERVED        | ok / SETTLED
                                                          | DISPATCHING     | ok / SETTLED
                                                          | OUTCOME_UNKNOWN | EVIDENCE_REJECTED recovery_action=no_replay
                                                          | SETTLED         | RESOLUTION_CONFLICT
                                                          | RELEASED        | RESOLUTION_CONFLICT
-fin: proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | NOT_FOUND
+fin: proof op REJECTED_BEFORE_EXECUTION status=429 request=q1 | none            | ok parked
                                                               | RESERVED        | ok / SETTLED
                                                               | DISPATCHING     | ok / SETTLED
                                                               | OUTCOME_UNKNOWN | ok / SETTLED
                                                               | SETTLED         | RESOLUTION_CONFLICT
                                                               | RELEASED        | RESOLUTION_CONFLICT
-proof op REJECTED_BEFORE_EXECUTION status=500 request=q1 | none            | NOT_FOUND
+proof op REJECTED_BEFORE_EXECUTION status=500 request=q1 | none            | ok parked
                                                          | RESERVED        | EVIDENCE_REJECTED / DISPATCHING
                                                          | DISPATCHING     | EVIDENCE_REJECTED
                                                          | OUTCOME_UNKNOWN | EVIDENCE_REJECTED

@@ -10,12 +10,23 @@ from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from pydantic_core import from_json, to_json
+
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import BeginDispatch, Command, Correct, PutEvidencePolicy, PutPriceCard, Reserve, Resolve
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    Correct,
+    FileParked,
+    PutEvidencePolicy,
+    PutPriceCard,
+    Reserve,
+    Resolve,
+)
 from ledger.domain.decide import decide
-from ledger.domain.keyed import OnBudget
+from ledger.domain.keyed import OnBudget, OnHold
 from ledger.domain.model import (
     Book,
     Budget,
@@ -26,11 +37,13 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
+    Parked,
     Posting,
     Receipt,
     RefusedCommand,
     Resolution,
     SeenFact,
+    Sign,
 )
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
@@ -50,6 +63,7 @@ from ledger.domain.needs import (
 )
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
+from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
 from tests.domain.laws import check
 
@@ -97,6 +111,9 @@ class World:
         self.observations: list[Observation] = []
         self.resolutions: list[Resolution] = []
         self.incidents: list[Incident] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.parked: dict[tuple[str, str, UUID], Parked] = {}
         self._permitted: dict[tuple[str, str, int], bytes] = {}
 
     def step(self, *commands: Command) -> list[Outcome]:
@@ -140,6 +157,9 @@ class World:
             if hold is not None and needs_resolutions(command, hold):
                 key = (hold.tenant, hold.operation_id)
                 resolutions[key] = [r for r in self.resolutions if (r.tenant, r.operation_id) == key]
+        on_holds = [c for c in commands if isinstance(c, OnHold)]
+        signs = {c.hold_key: self._signs(*c.hold_key) for c in on_holds if signs_matter(c, holds.get(c.hold_key))}
+        to_file = [c.parked_key for c in commands if isinstance(c, FileParked)]
         wanted = {(c.caller.tenant, c.exclusive_key) for c in commands if isinstance(c, Reserve) and c.exclusive_key}
         return Loaded(
             now=self.now,
@@ -163,6 +183,18 @@ class World:
             },
             bound=self._bound(commands),
             facts=self._facts(commands, holds),
+            signs=signs,
+            parked={key: self.parked[key] for key in to_file if key in self.parked},
+            waiting={c.caller.tenant: sum(key[0] == c.caller.tenant for key in self.parked) for c in commands},
+        )
+
+    def _signs(self, tenant: str, operation_id: str) -> tuple[Sign, ...]:
+        """As the store finds them: what waits for the operation, and the cases about what waited in vain."""
+        waits = [p for p in self.parked.values() if (p.tenant, p.operation_id) == (tenant, operation_id)]
+        cases = [i for i in self.incidents if (i.tenant, i.operation_id, i.kind) == (tenant, operation_id, ORPHAN)]
+        return (
+            *(Sign(tenant, operation_id, p.identity, None, p.kind, p.parked_at) for p in waits),
+            *(Sign(tenant, operation_id, None, i.incident_id, i.detail["kind"], i.opened_at) for i in cases),
         )
 
     def _budgets(self, commands: Sequence[Command]) -> dict[tuple[str, str], Budget]:
@@ -243,9 +275,14 @@ class World:
         self.evidence += decision.evidence
         self.observations += decision.observations
         self.resolutions += decision.resolutions
+        self._park(decision)
         self.refused += decision.refused
         known = {i.incident_id for i in self.incidents}
         self.incidents += [i for i in decision.incidents if i.incident_id not in known]
+        # As jsonb has them; `told` are those of the last batch.
+        told = {tenant: from_json(to_json(events)) for tenant, events in decision.events.items()}
+        self.told = [(tenant, event) for tenant, events in told.items() for event in events]
+        self.events += self.told
         for key, budget in decision.budgets.items():
             assert budget.version == (self.budgets[key].version + 1 if key in self.budgets else 1)
             self.budgets[key] = stored(budget)
@@ -259,6 +296,13 @@ class World:
         for receipt in decision.receipts:
             used = (receipt.tenant, receipt.actor, receipt.command, receipt.key)
             assert self.receipts.setdefault(used, receipt) is receipt
+
+    def _park(self, decision: Decision) -> None:
+        for waits in decision.parked:
+            place = (waits.tenant, waits.operation_id, waits.evidence_id)
+            assert self.parked.setdefault(place, waits._replace(report=json.loads(json.dumps(waits.report)))) == waits
+        for place in decision.unparked:
+            del self.parked[place]
 
     def _put_policies(self, policies: Sequence[EvidencePolicy]) -> None:
         for policy in policies:

@@ -12,6 +12,7 @@ import pytest
 from ledger.client import Client, connect, error_reason
 from ledger.domain.model import Role
 from ledger.reconcile.expiry import Expiry
+from ledger.reconcile.parking import Parking
 from ledger.service import tokens
 from ledger.service.server import Server
 from ledger.settings import Settings
@@ -68,7 +69,15 @@ async def serving(database_url: str, folder: Path, **options: Any) -> AsyncItera
     settings = Settings(
         listen="127.0.0.1:0", tokens_file=path, **{"drain_seconds": 5.0, "sweep_seconds": 3600.0} | options
     )
-    server = Server(settings, database_url, lambda engine, reader: (Expiry(engine, reader, settings.sweep_seconds),))
+    every = settings.sweep_seconds
+    server = Server(
+        settings,
+        database_url,
+        lambda engine, reader: (
+            Expiry(engine, reader, every),
+            Parking(engine, reader, every, settings.parking_seconds),
+        ),
+    )
     await server.start()
     clients = {who: connect(server.address, token) for who, token in secrets.items()}
     try:

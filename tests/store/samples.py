@@ -26,6 +26,7 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
+    Parked,
     Posting,
     Receipt,
     Resolution,
@@ -144,6 +145,13 @@ def evidence(**changes: Any) -> Evidence:
     return Evidence(
         T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",
         "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, {"buckets": {"input_tokens": "12"}},
+    )._replace(**changes)  # fmt: skip
+
+
+def parked(**changes: Any) -> Parked:
+    return Parked(
+        T, "op-1", UUID(int=7), b"i" * 32, ResolutionKind.USAGE, "WEBHOOK", "gateway-1", Role.GATEWAY, 0,
+        {"Usage": {"source": "WEBHOOK", "defects": ["größer"]}, "accept_overrun_reason": ""}, NOON,
     )._replace(**changes)  # fmt: skip
 
 

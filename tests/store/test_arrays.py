@@ -21,6 +21,7 @@ from ledger.store.arrays import (
     Dates,
     Documents,
     Integers,
+    Json,
     Lists,
     Texts,
     Times,
@@ -43,6 +44,7 @@ KINDS: dict[str, tuple[type[Array], st.SearchStrategy[Any], str]] = {
     "bytes": (ByteStrings, st.binary(), "%s"),
     "ids": (Uuids, st.uuids(), "%s"),
     "documents": (Documents, st.dictionaries(TEXT, JSON), "%s"),
+    "json": (Json, st.lists(st.dictionaries(TEXT, JSON)), "%s"),
 }
 
 

@@ -32,6 +32,7 @@ WRITE_ONCE = {
     "budget_grant": "A grant is never changed or removed.",
     "evidence_policy": "A version of a policy is never changed or removed: put a new one beside it.",
     "price_card": "A version of a price card is never changed or removed: put a new one beside it.",
+    "outbox": "An event is never changed or removed: its readers have it.",
 }
 
 Sql = psycopg.Connection[tuple[object, ...]]

@@ -23,6 +23,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "closed budgets": (load.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
     "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
+    "signs": (load.SIGNS, lambda i: (T, f"op-{i}")),
     "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
     "bound receipts": (load.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
     "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
+from uuid import UUID
 
 import pytest
 from sqlalchemy import Connection, event, text
@@ -327,6 +328,8 @@ MANY = """
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;
     INSERT INTO incident SELECT 'acme', gen_random_uuid(), 'RESOLUTION_CONFLICT', 'many-' || n, now(), '{}'
         FROM generate_series(1, 20000) n;
+    INSERT INTO parked SELECT 'acme', 'many-' || n, gen_random_uuid(), 'i', 'USAGE', 'WEBHOOK', 'gateway-1', 'gateway', 0, '{}',
+        now() FROM generate_series(1, 20000) n;
     INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
         FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
@@ -349,6 +352,9 @@ READS: dict[str, Callable[[Connection], object]] = {
     "postings": lambda c: read.list_postings(c, "acme", "org#0", limit=10),
     "balance": lambda c: read.balance(c, "acme", Account.HELD, budget_id="org"),
     "due": lambda c: read.due(c, 10),
+    "parked": lambda c: read.list_parked(c, "acme", limit=10, after=("a", str(UUID(int=1)))),
+    "parked of an operation": lambda c: read.list_parked(c, "acme", limit=10, operation_id="template"),
+    "waited": lambda c: read.waited(c, timedelta(days=1), 10, ("acme", "a", UUID(int=1))),
 }
 
 
@@ -364,7 +370,9 @@ def test_each_read_is_one_statement_that_scans_no_table(database: Database) -> N
     for analysed in (False, True):
         if analysed:
             with database.engine.connect() as connection:
-                connection.execute(text("ANALYZE hold, entry, posting, budget, book, incident, price_card, resolution"))
+                connection.execute(
+                    text("ANALYZE hold, entry, posting, budget, book, incident, price_card, resolution, parked")
+                )
                 connection.commit()
         for name, ask in READS.items():
             assert scans(database, ask) == [], (name, analysed)
@@ -375,7 +383,8 @@ HISTORY = """
     INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'past-' || n, 'state', 'SETTLED',
         'attempt', 1))).* FROM hold h, generate_series(1, 20000) n WHERE h.operation_id = 'template';
     INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'open-' || n, 'amount', n, 'attempt', 1,
-        'lease_expires_at', now(), 'state', CASE n % 2 WHEN 0 THEN 'DISPATCHING' ELSE 'OUTCOME_UNKNOWN' END))).*
+        'lease_expires_at', now(),
+        'state', CASE n % 2 WHEN 0 THEN 'DISPATCHING' ELSE 'OUTCOME_UNKNOWN' END))).*
         FROM hold h, generate_series(1, 300) n WHERE h.operation_id = 'template';
 """
 

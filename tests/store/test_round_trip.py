@@ -6,13 +6,26 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
 from sqlalchemy import Table, select
 
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
-from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard
-from ledger.domain.model import Account, Classification, EntryKind, Evidence, Incident, Observation, Posting, Resolution
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard, Resolve, Usage
+from ledger.domain.filing import filing, to_document
+from ledger.domain.model import (
+    Account,
+    Classification,
+    EntryKind,
+    Evidence,
+    Incident,
+    Observation,
+    Posting,
+    Resolution,
+    Role,
+    Sign,
+)
 from ledger.domain.needs import financial_book
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
@@ -20,6 +33,8 @@ from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
 from ledger.store.database import Database
 from ledger.store.load import load
+from ledger.store.pipeline import StaleRow
+from ledger.store.read import list_parked
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY, NOON, T
 
@@ -207,6 +222,38 @@ def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
     assert s.read(database, [s.correct(corrected, "1")]).resolutions == {(T, "op-1"): [first, second]}
 
 
+def test_what_waits_and_what_waited_in_vain(database: Database) -> None:
+    second = s.parked(evidence_id=UUID(int=8), identity=b"j" * 32, kind=ResolutionKind.NO_COST, role=Role.FINANCE)
+    other = s.parked(operation_id="op-2", tenant="tenant-b")
+    case = s.incident()._replace(kind="ORPHAN_EVIDENCE", detail={"kind": "USAGE"})
+    s.write(database, Decision(parked=[s.parked(), second, other], incidents=[case]))
+    s.write(database, Decision(incidents=[s.incident()._replace(incident_id=UUID(int=10))]))
+    signs = [
+        Sign(T, "op-1", b"i" * 32, None, "USAGE", NOON),
+        Sign(T, "op-1", b"j" * 32, None, "NO_COST", NOON),
+        Sign(T, "op-1", None, case.incident_id, "USAGE", NOON),
+    ]
+    for command in (s.settle(), s.reserve()):
+        found = dict(s.read(database, [command]).signs)
+        assert sorted(found.pop((T, "op-1")), key=lambda sign: sign[2] or b"k") == signs
+        assert found == {}
+    assert s.read(database, [s.settle()]).waiting == {T: 2}
+    usage = Usage("WEBHOOK", "stripe", "", "", "test", "1", charged=Decimal(1), charged_currency="USD")
+    waiting = s.parked(
+        evidence_id=UUID(int=9), identity=b"k" * 32, report=to_document(Resolve(GATEWAY, "k", "o", usage))
+    )
+    s.write(database, Decision(parked=[waiting]))
+    command = filing(waiting, timedelta(days=1))
+    assert s.read(database, [command]).parked == {command.parked_key: waiting}
+    assert s.read(database, [command]).signs == {}
+    s.write(database, Decision(unparked=[command.parked_key]))
+    assert s.read(database, [command]).parked == {}
+    with pytest.raises(StaleRow, match="1 of 1 rows of parked"):
+        s.write(database, Decision(unparked=[command.parked_key]))
+    with database.read() as connection:
+        assert list_parked(connection, T, limit=9).items == (s.parked(), second)
+
+
 def test_grants_by_reference(database: Database) -> None:
     s.write(database, Decision(grants=[s.grant("po-1"), s.grant("po-2")]))
     command = GrantBudget(ADMIN, "k", "team", Decimal(1), "USD", "po-2")
@@ -304,7 +351,7 @@ def test_tables_have_the_fields_of_the_model() -> None:
     }
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
-        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()),
+        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()), (t.parked, s.parked()),
         (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields

@@ -19,11 +19,13 @@ from ledger.domain.attempt_commands import (
     RecordReceipt,
 )
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
+from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
+from ledger.store.read import waited
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import ADMIN, GATEWAY
@@ -107,24 +109,22 @@ def commands(kind: str, ids: list[str]) -> list[Command]:
 # Statements by hand: the load looks up holds, receipts and the clock; and what else the kind needs (see each line). The save
 # writes the kinds of rows that follow. Begin and commit are not counted.
 COSTS = {
-    "reserve": (
-        3 + 4,
-        5,
-    ),  # budgets, books, whether a budget changed, exclusive keys; holds, books, entries, postings, receipts
-    "dispatch": (3 + 1, 2),  # closed budgets; holds, receipts
-    "unknown": (3 + 1, 6),  # books; holds, books, entries, postings, receipts, observations
-    "settle": (3 + 2, 7),  # books, policies; the five, evidence, resolutions
+    # budgets, books, whether a budget changed, exclusive keys, signs; holds, books, entries, postings, receipts, events
+    "reserve": (3 + 5, 6),
+    "dispatch": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
+    "unknown": (3 + 1, 7),  # books; holds, books, entries, postings, receipts, observations, events
+    "settle": (3 + 2, 8),  # books, policies; the six, evidence, resolutions
     "again": (3 + 3, 0),  # books, facts, policies; the key has done its work
     "witness": (3 + 3, 2),  # books, facts, policies; receipts, evidence
 }
 # The same for attempts, each on holds that were born DISPATCHING.
 COSTS_OF_ATTEMPTS = {
-    "heartbeat": (3, 1),  # holds
-    "failed": (3, 3),  # holds, receipts, observations
-    "retry": (3 + 1, 2),  # closed books; holds, receipts
-    "receipt": (3 + 2, 3),  # who has it, by record and by evidence; holds, receipts, observations
-    "delivery": (3, 2),  # receipts, observations
-    "cancel": (3 + 1, 6),  # as unknown
+    "heartbeat": (3, 2),  # holds, events
+    "failed": (3, 4),  # holds, receipts, observations, events
+    "retry": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
+    "receipt": (3 + 2, 4),  # who has it, by record and by evidence; holds, receipts, observations, events
+    "delivery": (3, 3),  # receipts, observations, events
+    "cancel": (3 + 2, 7),  # as unknown, and signs
 }
 
 
@@ -176,8 +176,8 @@ def test_corrections_and_what_they_superseded(database: Database, recorder: Reco
     for ids in (few, many):
         loaded = s.read(database, [s.settle(i) for i in ids])
         corrections: list[Command] = [s.correct(loaded.holds[(s.T, i)], "0.25") for i in ids]
-        # holds, books, receipts, facts, revisions, policies, clock; the seven of a settlement.
-        assert cost(database, recorder, corrections) == 7 + 7
+        # holds, books, receipts, facts, revisions, policies, clock; the eight of a settlement.
+        assert cost(database, recorder, corrections) == 7 + 8
         # The key of what was superseded: the same, without anything to save.
         assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 7
 
@@ -205,6 +205,24 @@ def test_kinds_in_one_batch_share_their_statements(database: Database, recorder:
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
     s.apply(database, [s.settle("a")])
     mixed: list[Command] = [s.settle("b"), Release(GATEWAY, "r", "c"), s.reserve("d"), s.dispatched("e")]
-    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, clock; new and changed holds, books,
-    # entries, postings, receipts, evidence, resolutions
-    assert cost(database, recorder, mixed) == 8 + 8
+    # holds, budgets, opened books, books, whether a budget changed, receipts, policies, signs, clock; new and changed holds, books,
+    # entries, postings, receipts, evidence, resolutions, events
+    assert cost(database, recorder, mixed) == 9 + 9
+
+
+def test_what_is_parked_is_filed_with_as_many_statements(database: Database, recorder: Recorder) -> None:
+    budgets(database)
+    for warm in ("a", "b"):
+        s.apply(database, [s.dispatched(warm)])
+        s.apply(database, [s.settle(warm)])
+    for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
+        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        s.apply(database, [s.reserve(i) for i in ids])
+        with database.read() as connection:
+            ready = waited(connection, timedelta(days=1), 1000).ready
+        assert len(ready) == len(ids)
+        # holds, books, receipts, facts, policies, parked, clock; holds, books, entries, postings, receipts, evidence, resolutions,
+        # unparked, events
+        assert cost(database, recorder, [filing(parked, timedelta(days=1)) for parked in ready]) == 7 + 9
+        assert s.column(database, "SELECT count(*) FROM parked") == [0]

@@ -119,7 +119,11 @@ def correct(message: pb.CorrectResponse, outcome: Outcome) -> None:
 
 
 def _write_reported(message: pb.ResolveResponse | pb.CorrectResponse, outcome: Outcome) -> None:
-    write_hold(message.hold, _hold(outcome))
+    if outcome.parked:
+        assert isinstance(message, pb.ResolveResponse), "what has no hold cannot be corrected"
+        message.parked = True
+    else:
+        write_hold(message.hold, _hold(outcome))
     message.replayed = outcome.replayed
     if outcome.incident_id is not None:
         message.incident_id = str(outcome.incident_id)

@@ -3,9 +3,9 @@
 import hashlib
 
 from ledger.domain.canonical import canonical
-from ledger.domain.model import Evidence
+from ledger.domain.model import Evidence, Parked
 from ledger.service.translate.answers import KIND_NUMBERS, write_time
-from ledger.service.translate.policies import CLASSIFICATION_OF, KIND_OF, SOURCE_OF
+from ledger.service.translate.policies import CLASSIFICATION_OF, KIND_OF, REPORTER_OF, SOURCE_OF
 from ledger.v1 import evidence_pb2 as pb
 
 
@@ -16,10 +16,7 @@ def write_evidence(message: pb.Evidence, kept: Evidence) -> None:
     message.kind = KIND_NUMBERS[kept.kind]
     message.classification = CLASSIFICATION_OF[kept.classification]
     message.reasons.extend(kept.reasons)
-    if kept.source in SOURCE_OF:
-        message.source = SOURCE_OF[kept.source]
-    else:
-        message.no_cost = KIND_OF[kept.source]
+    _write_source(message, kept.source)
     message.actor = kept.actor
     message.adapter = kept.adapter
     message.adapter_revision = kept.adapter_revision
@@ -34,3 +31,21 @@ def write_evidence(message: pb.Evidence, kept: Evidence) -> None:
         message.body = canonical(kept.body).decode()
         if "document" in kept.body:
             message.payload_digest = hashlib.sha256(kept.body["document"].encode()).hexdigest()
+
+
+def write_parked(message: pb.ParkedEvidence, parked: Parked) -> None:
+    message.operation_id = parked.operation_id
+    message.evidence_id = str(parked.evidence_id)
+    message.kind = KIND_NUMBERS[parked.kind]
+    _write_source(message, parked.source)
+    message.actor = parked.actor
+    message.reporter = REPORTER_OF[parked.role]
+    write_time(message.park_time, parked.parked_at)
+
+
+def _write_source(message: pb.Evidence | pb.ParkedEvidence, source: str) -> None:
+    """Of usage its source, of a proof its kind."""
+    if source in SOURCE_OF:
+        message.source = SOURCE_OF[source]
+    else:
+        message.no_cost = KIND_OF[source]

@@ -18,8 +18,8 @@ CLASSIFICATION_OF = {
 }
 SOURCE_OF = {source: hold_pb2.EvidenceSource.Value(f"EVIDENCE_SOURCE_{source}") for source in SOURCES.values()}
 KIND_OF = {kind: hold_pb2.NoCostKind.Value(f"NO_COST_KIND_{kind}") for kind in KINDS.values()}
-_REPORTER_OF = {role: pb.Reporter.Value(f"REPORTER_{role.name}") for role in (Role.GATEWAY, Role.FINANCE)}
-_REPORTERS = {int(number): role for role, number in _REPORTER_OF.items()}
+REPORTER_OF = {role: pb.Reporter.Value(f"REPORTER_{role.name}") for role in (Role.GATEWAY, Role.FINANCE)}
+_REPORTERS = {int(number): role for role, number in REPORTER_OF.items()}
 _STANDINGS = {
     int(CLASSIFICATION_OF[standing]): standing
     for standing in (Classification.AUTHORITATIVE, Classification.CORROBORATING, Classification.ESTIMATE)
@@ -81,7 +81,7 @@ def write_policy(message: pb.EvidencePolicy, policy: EvidencePolicy) -> None:
     message.version = policy.version
     message.digest = policy.digest.hex()
     for rule in sorted(policy.rules):
-        said = message.rules.add(reporters=[_REPORTER_OF[rule.role]], standing=CLASSIFICATION_OF[rule.standing])
+        said = message.rules.add(reporters=[REPORTER_OF[rule.role]], standing=CLASSIFICATION_OF[rule.standing])
         said.rejecting_statuses.extend(sorted(rule.statuses))
         if rule.evidence in SOURCE_OF:
             said.source = SOURCE_OF[rule.evidence]

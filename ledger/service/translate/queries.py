@@ -60,6 +60,12 @@ def incidents(request: hold_pb2.ListIncidentsRequest, caller: Caller) -> tuple[P
     return place("ListIncidents", caller, size, token, (time_key, id_key), operation_id=operation or ""), operation
 
 
+def parked(request: evidence_pb2.ListParkedEvidenceRequest, caller: Caller) -> tuple[Place, str | None]:
+    operation = optional_identifier(request.operation_id, "operation_id")
+    size, token, keys = request.page_size, request.page_token, (name_key, id_key)
+    return place("ListParkedEvidence", caller, size, token, keys, operation_id=operation or ""), operation
+
+
 def resolutions(request: hold_pb2.ListResolutionsRequest, caller: Caller) -> tuple[Place, str]:
     operation = identifier(request.operation_id, "operation_id")
     size, token = request.page_size, request.page_token

@@ -8,6 +8,7 @@ from ledger.store.laws.attempts import ATTEMPTS
 from ledger.store.laws.books import BOOKS
 from ledger.store.laws.corrections import CORRECTIONS
 from ledger.store.laws.entries import ENTRIES
+from ledger.store.laws.events import EVENTS
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
 from ledger.store.laws.periods import PERIODS
@@ -27,7 +28,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS, *EVENTS)
 
 __all__ = [
     "EXAMPLES",

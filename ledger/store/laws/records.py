@@ -15,6 +15,8 @@ RECORDS = (
                 THEN format('receipt %s of %s/%s/%s says %s %s a refusal', r.key, r.tenant, r.actor, r.command, r.outcome,
                     CASE WHEN r.refusal IS NULL THEN 'without' ELSE 'with' END)
             WHEN r.outcome = 'OK' AND NOT coalesce(CASE
+                WHEN r.command = 'Resolve' AND r.state IS NULL THEN EXISTS (SELECT FROM evidence v
+                    WHERE (v.tenant, v.operation_id, v.classification) = (r.tenant, r.resource, 'PARKED'))
                 WHEN r.command = ANY (:on_holds) THEN h.operation_id IS NOT NULL
                 WHEN r.command = ANY (:on_budgets) THEN g.budget_id IS NOT NULL
                 WHEN r.command = :on_cards THEN c.card_id IS NOT NULL
@@ -49,9 +51,11 @@ RECORDS = (
     ),
     Law(
         "6.3",
-        "Evidence, observations and incidents are about holds, and grants about budgets, with the entry that posted them.",
+        "Evidence, observations and incidents are about holds, or came without one, and grants about budgets, with the entry that"
+        " posted them.",
         """
-        SELECT CASE WHEN NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (v.tenant, v.operation_id))
+        SELECT CASE WHEN v.classification <> 'PARKED'
+            AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (v.tenant, v.operation_id))
             THEN format('evidence %s of %s is about operation %s, which has no hold', v.evidence_id, v.tenant, v.operation_id) END
         FROM evidence v
         UNION ALL
@@ -60,7 +64,7 @@ RECORDS = (
             END
         FROM observation o
         UNION ALL
-        SELECT CASE WHEN i.kind <> 'WRITE_MISMATCH'
+        SELECT CASE WHEN i.kind NOT IN ('ORPHAN_EVIDENCE', 'WRITE_MISMATCH')
             AND NOT EXISTS (SELECT FROM hold h WHERE (h.tenant, h.operation_id) = (i.tenant, i.operation_id))
             THEN format('incident %s of %s is about operation %s, which has no hold', i.incident_id, i.tenant, i.operation_id) END
         FROM incident i
@@ -72,6 +76,32 @@ RECORDS = (
             SELECT tenant, entry_id, split_part(book_id, '#', 1) AS budget_id, sum(amount) AS amount FROM posting
             WHERE account IN ('AVAILABLE', 'DEFICIT') GROUP BY 1, 2, 3
         ) posted ON (posted.tenant, posted.entry_id, posted.budget_id) = (g.tenant, g.entry_id, g.budget_id)
+        """,
+    ),
+    Law(
+        "6.4",
+        "Parked evidence waits, or was filed in the name of who brought it, or is a case: it is never lost.",
+        """
+        SELECT CASE WHEN NOT EXISTS (
+                SELECT FROM parked p WHERE (p.tenant, p.operation_id, p.evidence_id) = (v.tenant, v.operation_id, v.evidence_id))
+            AND NOT EXISTS (SELECT FROM evidence f WHERE (f.tenant, f.operation_id, f.fact, f.kind, f.source, f.actor)
+                = (v.tenant, v.operation_id, v.fact, v.kind, v.source, v.actor) AND f.classification <> 'PARKED')
+            AND NOT EXISTS (SELECT FROM incident i WHERE (i.tenant, i.operation_id, i.kind, i.detail->>'evidence_id')
+                = (v.tenant, v.operation_id, 'ORPHAN_EVIDENCE', v.evidence_id::text))
+            THEN format('parked evidence %s of operation %s of %s waits no longer, was not filed and is no case',
+                v.evidence_id, v.operation_id, v.tenant) END
+        FROM evidence v WHERE v.classification = 'PARKED'
+        """,
+    ),
+    Law(
+        "6.5",
+        "What waits for its hold is parked evidence, of the same kind, source, caller and time.",
+        """
+        SELECT CASE WHEN (v.kind, v.source, v.actor, v.received_at) IS DISTINCT FROM (p.kind, p.source, p.actor, p.parked_at)
+            THEN format('what waits for operation %s of %s as evidence %s is not what was parked',
+                p.operation_id, p.tenant, p.evidence_id) END
+        FROM parked p LEFT JOIN evidence v ON (v.tenant, v.operation_id, v.evidence_id, v.classification)
+            = (p.tenant, p.operation_id, p.evidence_id, 'PARKED')
         """,
     ),
 )

@@ -11,6 +11,7 @@ TRIGGERS = {
     "entry": ("entry_append_only",),
     "evidence": ("evidence_append_only",),
     "observation": ("observation_append_only",),
+    "parked": ("parked_as_it_was",),
     "receipt": ("receipt_append_only",),
     "refused": ("refused_append_only",),
     "resolution": ("resolution_append_only",),
@@ -32,6 +33,7 @@ TRIGGERS = {
     ),
     "book": ("book_identity", "book_never_removed", "book_period", "book_version"),
     "budget": ("budget_closed", "budget_identity", "budget_never_removed", "budget_version"),
+    "outbox": ("outbox_append_only", "outbox_isolation", "outbox_place"),
 }
 _triggers = [(table, name) for table, names in TRIGGERS.items() for name in names]
 _constraints = [

@@ -11,6 +11,7 @@ from ledger.store.read.history import HoldEvent, Standing, get_standing, list_ho
 from ledger.store.read.holds import due, get_hold, list_holds, list_incidents, list_open_holds, list_resolutions
 from ledger.store.read.journal import Balance, JournalEntry, balance, list_entries, list_postings
 from ledger.store.read.page import Key, Page
+from ledger.store.read.parked import Place, Round, list_parked, waited
 from ledger.store.read.writes import Invocation, Written, list_invocations, written
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "JournalEntry",
     "Key",
     "Page",
+    "Place",
+    "Round",
     "Standing",
     "Written",
     "balance",
@@ -39,7 +42,9 @@ __all__ = [
     "list_incidents",
     "list_invocations",
     "list_open_holds",
+    "list_parked",
     "list_postings",
     "list_resolutions",
+    "waited",
     "written",
 ]

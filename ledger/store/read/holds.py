@@ -4,15 +4,15 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, any_, bindparam, func, literal, or_, select, tuple_, union_all
+from sqlalchemy import Connection, and_, any_, bindparam, func, literal, or_, select, true, tuple_, union_all
 
 from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.money import plain
 from ledger.domain.states import HoldState
 from ledger.store.read.page import Key, Page, page
 from ledger.store.rows import hold_from, resolution_from
-from ledger.store.statements import columns_of
-from ledger.store.tables import due_at, hold, incident, is_unknown, may_be_due, resolution
+from ledger.store.statements import ONE, columns_of
+from ledger.store.tables import due_at, hold, incident, is_unknown, may_be_due, parked, resolution
 
 
 def get_hold(connection: Connection, tenant: str, operation_id: str) -> Hold | None:
@@ -99,11 +99,19 @@ def list_resolutions(
 def due(connection: Connection, limit: int) -> list[tuple[str, str]]:
     """Holds that time has done something to, of all tenants, longest due first: keys (tenant, operation_id).
 
-    RESERVED past its expiry, or DISPATCHING past its lease. A hint: the rule decides again under the lock.
+    RESERVED past its expiry, or DISPATCHING past its lease, and not before the evidence that waits for it is filed. A hint: the
+    rule decides again under the lock.
     """
+    evidence = (
+        select(ONE.label("one"))
+        .where(parked.c.tenant == hold.c.tenant, parked.c.operation_id == hold.c.operation_id)
+        .limit(ONE)
+        .lateral("evidence")
+    )
     query = (
         select(hold.c.tenant, hold.c.operation_id)
-        .where(may_be_due, due_at <= func.statement_timestamp())
+        .select_from(hold.outerjoin(evidence, true()))
+        .where(may_be_due, due_at <= func.statement_timestamp(), evidence.c.one.is_(None))
         .order_by(due_at, hold.c.tenant, hold.c.operation_id)
         .limit(limit)
     )

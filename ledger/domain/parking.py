@@ -1,0 +1,121 @@
+"""Evidence that comes before its hold: parked within bounds, filed once the hold is there, a case if it does not come.
+
+    Resolve ── no hold ──▶ parked ── hold is there ──▶ filed: Resolve decides, as if it came now
+                             │ the time is over
+                             ▼
+                           ORPHAN_EVIDENCE
+
+The record of what was observed stays for ever; what is parked is a place in a queue, and goes with what became of it.
+"""
+
+from typing import Final
+
+from ledger.domain.batch import Outcome, StaleRows
+from ledger.domain.commands import FileParked, Resolve
+from ledger.domain.filing import identity_of, to_document
+from ledger.domain.incidents import incident_id, open_case
+from ledger.domain.model import Classification, Parked
+from ledger.domain.policies import BUILT_IN_NAME
+from ledger.domain.refusals import Reason
+from ledger.domain.resolving import kind_of, record, resolve, source_of
+from ledger.domain.signs import ORPHAN, can_wait, signs_of
+from ledger.domain.work import Work, refuse
+
+# Different reports of one operation that has no hold, and parked reports of a tenant. Two servers at once may go above by one
+# each: what the bounds are for is that it does not grow without end.
+MOST_FACTS: Final = 16
+MOST_PARKED: Final = 10_000
+
+
+def report(work: Work, command: Resolve) -> Outcome:
+    """The rule of Resolve: evidence of a hold resolves it, evidence without one is parked."""
+    if command.hold_key in work.loaded.holds or not can_wait(command.evidence):
+        return resolve(work, command)
+    identity = identity_of(command)
+    signs = signs_of(work, command.hold_key)
+    if any(sign.identity == identity for sign in signs):
+        return Outcome(applied=False, parked=True)
+    tenant = command.caller.tenant
+    orphan = incident_id(tenant, command.operation_id, ORPHAN, identity.hex())
+    if any(sign.incident_id == orphan for sign in signs):
+        return Outcome(applied=False, parked=True, incident_id=orphan)
+    if sum(sign.identity is not None for sign in signs) >= MOST_FACTS:
+        return _full(work, command, f"{MOST_FACTS} different reports wait for it already")
+    if work.waiting[tenant] >= MOST_PARKED:
+        return _full(work, command, f"{MOST_PARKED} reports of the tenant wait already", of_tenant=True)
+    # From here it succeeds.
+    work.waiting[tenant] += 1
+    _park(work, command, identity)
+    return Outcome(parked=True)
+
+
+def parked_before(work: Work, command: Resolve) -> Outcome:
+    """The answer to the key of a report that was parked, while there is no hold.
+
+    Raises StaleRows if it waits no longer, and is no case either: the hold has come.
+    """
+    answer = report(work, command)
+    if answer.refusal is not None or answer.applied:
+        raise StaleRows(command.operation_id)
+    return answer._replace(replayed=True)
+
+
+def file_parked(work: Work, command: FileParked) -> Outcome:
+    """The rule of FileParked: what waits is decided on as any other evidence, or given up if its time is over."""
+    parked = work.loaded.parked.get(command.parked_key)
+    hold = work.loaded.holds.get(command.hold_key)
+    if parked is None or (hold is None and work.now < parked.parked_at + command.patience):
+        return Outcome(hold=hold, applied=False)
+    # From here it succeeds: whatever is decided, the evidence is kept with its reasons.
+    work.decision.unparked.append(command.parked_key)
+    if hold is not None:
+        return resolve(work, command)
+    detail = {
+        "evidence_id": str(parked.evidence_id),
+        "kind": parked.kind.value,
+        "source": parked.source,
+        "actor": parked.actor,
+        "parked_at": parked.parked_at.isoformat(),
+        "because": "no hold came",
+    }
+    opened = open_case(work, parked.tenant, parked.operation_id, ORPHAN, parked.identity.hex(), detail)
+    return Outcome(incident_id=opened, parked=True)
+
+
+def _park(work: Work, command: Resolve, identity: bytes) -> None:
+    caller, evidence = command.caller, command.evidence
+    evidence_id = record(work, command, 1, Classification.PARKED, BUILT_IN_NAME)
+    work.decision.parked.append(
+        Parked(
+            tenant=caller.tenant,
+            operation_id=command.operation_id,
+            evidence_id=evidence_id,
+            identity=identity,
+            kind=kind_of(evidence),
+            source=source_of(evidence),
+            actor=caller.actor,
+            role=caller.role,
+            attempt=command.attempt,
+            report=to_document(command),
+            parked_at=work.now,
+        )
+    )
+
+
+def _full(work: Work, command: Resolve, because: str, *, of_tenant: bool = False) -> Outcome:
+    """Nothing is kept but the case: one for the operation, or one a day for the tenant, however often it is tried."""
+    fact = f"full on {work.now:%Y-%m-%d}" if of_tenant else "full"
+    detail = {
+        "kind": kind_of(command.evidence).value,
+        "source": source_of(command.evidence),
+        "actor": command.caller.actor,
+        "because": because,
+    }
+    tenant, operation_id = command.hold_key
+    opened = open_case(work, tenant, operation_id, ORPHAN, fact, detail, of_tenant=of_tenant)
+    return refuse(
+        Reason.EVIDENCE_NOT_PARKED,
+        f"Operation {operation_id!r} has no hold, and {because}: keep the evidence, and report it again after the reserve.",
+        operation_id=operation_id,
+        incident_id=str(opened),
+    )

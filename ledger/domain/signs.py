@@ -1,0 +1,53 @@
+"""Signs that a call was made before its hold was there: what they mean for who may send, and for what may be freed.
+
+Parked evidence waits until a worker files it. In between it already counts: no permission to send is given past it, and no money
+is freed past it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ledger.domain.attempt_commands import Cancel
+from ledger.domain.commands import BeginDispatch, Command, FileParked, Lapse, NoCostProof, Release, Reserve, Resolve
+from ledger.domain.model import Hold, Sign
+from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.work import Work
+
+ORPHAN = "ORPHAN_EVIDENCE"
+_SEND_OR_FREE = (BeginDispatch, Release, Cancel, Lapse)
+_MAY_BE_SENT_OR_FREED = frozenset({HoldState.RESERVED, HoldState.DISPATCHING})
+
+
+def can_wait(evidence: object) -> bool:
+    """Whether evidence says something of a call without knowing its hold.
+
+    Where there is no hold, that nothing was sent frees nothing.
+    """
+    return not isinstance(evidence, NoCostProof) or evidence.kind == "REJECTED_BEFORE_EXECUTION"
+
+
+def signs_matter(command: Command, hold: Hold | None) -> bool:
+    """Whether the command is decided on the signs of its operation."""
+    if isinstance(command, Reserve):
+        return hold is None
+    if isinstance(command, Resolve):
+        return hold is None and not isinstance(command, FileParked) and can_wait(command.evidence)
+    return isinstance(command, _SEND_OR_FREE) and hold is not None and hold.state in _MAY_BE_SENT_OR_FREED
+
+
+def signs_of(work: Work, key: tuple[str, str]) -> Sequence[Sign]:
+    """Everything that says that the operation's call was made: evidence that waits, and cases about what waited in vain."""
+    return work.loaded.signs.get(key, ())
+
+
+def waiting_for(work: Work, hold: Hold) -> tuple[Sign, ...]:
+    """The evidence that waits to be filed for a hold."""
+    return tuple(sign for sign in signs_of(work, (hold.tenant, hold.operation_id)) if sign.identity is not None)
+
+
+def shown(signs: Sequence[Sign]) -> dict[str, Any]:
+    """What signs say of the hold: when its call was made at the latest, and whether it was executed."""
+    return {
+        "dispatched_at": min(sign.at for sign in signs),
+        "execution_seen": any(sign.kind == ResolutionKind.USAGE for sign in signs),
+    }

@@ -1,0 +1,114 @@
+"""Law 8: the feed tells what happened, all of it, and in order."""
+
+from ledger.store.laws.law import Law
+
+# Each event of a type, with its place in its tenant's feed.
+_TOLD = """
+    SELECT o.tenant, e.event, (o.epoch, o.position, o.turn, o.xid, e.number) AS place
+    FROM outbox o CROSS JOIN LATERAL jsonb_array_elements(o.events::jsonb) WITH ORDINALITY AS e (event, number)
+    WHERE e.event->>'type' = '{}'
+"""
+
+
+def _told_once(thing: str, key: str, table: str, columns: str, kind: str, often: str = "times <> 1") -> str:
+    """Rows and the events of their kind, by a text that names both; each row has its event, and each event its row."""
+    return f"""
+        SELECT CASE
+            WHEN r.name IS NULL THEN format('an event of %s names {thing} %s, which is not there', tenant, name)
+            WHEN coalesce(times, 0) = 0 OR {often}
+                THEN format('{thing} %s of %s is told %s times', name, tenant, coalesce(times, 0))
+            END
+        FROM (SELECT tenant, {columns} AS name FROM {table}) r FULL JOIN (
+            SELECT tenant, {key} AS name, count(*) AS times FROM ({_TOLD.format(kind)}) told GROUP BY 1, 2
+        ) t USING (tenant, name)
+    """  # noqa: S608 - put together from constants
+
+
+_HOLDS = f"""
+    WITH told AS (
+        SELECT tenant, event->>'operation_id' AS operation_id, (event->>'version')::bigint AS version, event->>'from' AS before,
+            event->>'to' AS after, row_number() OVER feed AS number, lag(event->>'to') OVER feed AS last
+        FROM ({_TOLD.format("HOLD")}) events WINDOW feed AS (PARTITION BY tenant, event->>'operation_id' ORDER BY place)
+    )
+    SELECT CASE
+        WHEN h.version IS NULL THEN format('an event of %s names operation %s, which has no hold', tenant, operation_id)
+        WHEN coalesce(t.versions, 0) <> h.version OR NOT t.in_order
+            THEN format('operation %s of %s is at version %s, its feed has %s versions%s', operation_id, tenant, h.version,
+                coalesce(t.versions, 0), CASE WHEN t.in_order THEN '' ELSE ', out of order' END)
+        WHEN NOT t.chained OR t.state <> h.state
+            THEN format('operation %s of %s is %s, its feed leads to %s', operation_id, tenant, h.state, t.state)
+        END
+    FROM hold h FULL JOIN (
+        SELECT tenant, operation_id, count(*) AS versions, bool_and(number = version) AS in_order,
+            bool_and(before IS NOT DISTINCT FROM last) AS chained, (array_agg(after ORDER BY number DESC))[1] AS state
+        FROM told GROUP BY 1, 2
+    ) t USING (tenant, operation_id)
+"""  # noqa: S608 - put together from constants
+
+_BUDGETS = f"""
+    SELECT CASE
+        WHEN g.version IS NULL THEN format('an event of %s names budget %s, which is not there', tenant, budget_id)
+        WHEN coalesce(t.versions, 0) <> g.version OR NOT t.in_order
+            THEN format('budget %s of %s is at version %s, its feed has %s versions%s', budget_id, tenant, g.version,
+                coalesce(t.versions, 0), CASE WHEN t.in_order THEN '' ELSE ', out of order' END)
+        END
+    FROM budget g FULL JOIN (
+        SELECT tenant, budget_id, count(*) AS versions, bool_and(number = version) AS in_order
+        FROM (
+            SELECT tenant, event->>'budget_id' AS budget_id, (event->>'version')::bigint AS version,
+                row_number() OVER (PARTITION BY tenant, event->>'budget_id' ORDER BY place) AS number
+            FROM ({_TOLD.format("BUDGET")}) events
+        ) told GROUP BY 1, 2
+    ) t USING (tenant, budget_id)
+"""  # noqa: S608 - put together from constants
+
+_ENTRIES = """
+    SELECT CASE
+        WHEN e.entry_id IS NULL THEN format('an event of %s names entry %s, which is not there', tenant, entry_id)
+        WHEN coalesce(t.times, 0) <> 1 THEN format('entry %s of %s is told %s times', entry_id, tenant, coalesce(t.times, 0))
+        END
+    FROM entry e FULL JOIN (
+        SELECT tenant, entry_id::uuid AS entry_id, count(*) AS times
+        FROM outbox CROSS JOIN LATERAL jsonb_array_elements(events::jsonb) AS event CROSS JOIN LATERAL (
+            SELECT event->>'entry_id' UNION ALL SELECT jsonb_array_elements(event->'entries')->>'id'
+        ) AS named (entry_id)
+        WHERE entry_id IS NOT NULL GROUP BY 1, 2
+    ) t USING (tenant, entry_id)
+"""
+
+_ROWS = (
+    _told_once(
+        "policy",
+        "concat_ws('#', event->>'provider', event->>'version')",
+        "evidence_policy",
+        "concat_ws('#', provider, version)",
+        "POLICY",
+    ),
+    _told_once("observation", "event->>'observation_id'", "observation", "observation_id::text", "OBSERVATION"),
+    _told_once("incident", "event->>'incident_id'", "incident", "incident_id::text", "INCIDENT", "false"),
+    _told_once(
+        "grant",
+        "concat_ws(' to ', event->>'reference', event->>'budget_id')",
+        "budget_grant",
+        "concat_ws(' to ', reference, budget_id)",
+        "GRANT",
+    ),
+    _told_once(
+        "price card",
+        "concat_ws('#', event->>'card_id', event->>'version')",
+        "price_card",
+        "concat_ws('#', card_id, version)",
+        "PRICE_CARD",
+    ),
+)
+
+EVENTS = (
+    Law("8.1", "The feed has every version of every hold, once and in order, each from the state before.", _HOLDS),
+    Law("8.2", "The feed names every entry once, and none that is not there.", _ENTRIES),
+    Law("8.3", "The feed has every version of every budget, once and in order.", _BUDGETS),
+    Law(
+        "8.4",
+        "Grants, price cards, policies, observations and incidents are told, and none that is not there.",
+        " UNION ALL ".join(_ROWS),
+    ),
+)
