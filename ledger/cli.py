@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token, price, quote, prices, hold.
+"""The command line: serve, migrate, check, demo, token, budget, price, quote, prices, hold.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -20,6 +20,7 @@ from rich.table import Table
 
 from ledger import logs, settings
 from ledger.audit.check import LawResult, check
+from ledger.budgets.commands import COMMANDS
 from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
@@ -46,7 +47,7 @@ Without a database URL (DATABASE_URL, or SPEND_LEDGER_DATABASE_URL) a PostgreSQL
 of our own runs for as long as the command does, and keeps its data in
 --data-dir. All settings: spend-ledger serve --help.
 
-Budgets, prices and holds are made by gRPC calls: ledger/demo/first_hold.py does
+Budgets, prices and holds are also made by gRPC calls: ledger/demo/first_hold.py does
 it all, from an empty ledger to a settled hold.
 
 examples:
@@ -167,6 +168,13 @@ def _parser() -> argparse.ArgumentParser:
     making.add_argument("--actor", required=True, help="the name of the service that will call")
     pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
     quoting.add_arguments(command("quote", quoting.run, quoting.DESCRIPTION, quoting.EPILOG, database=False))
+    budget = commands.add_parser("budget", help="Look at the budgets of a ledger, and change them.")
+    acting = budget.add_subparsers(required=True, metavar="ACTION")
+    for name, one in COMMANDS.items():
+        added = _with_examples(acting.add_parser, one.description, one.epilog, name=name, help=one.description)
+        added.set_defaults(run=one.run)
+        added.add_argument("--json", action="store_true", help="print the result as JSON")
+        one.add_arguments(added)
     prices = commands.add_parser("prices", help="Put the prices of a catalogue into the ledger.")
     acting = prices.add_subparsers(required=True, metavar="ACTION")
     bringing = _with_examples(

@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures the ledger on this machine.")
     parser.add_argument("--quick", action="store_true", help="a minute in all; wider ranges")
     parser.add_argument("--json", action="store_true", help="the figures as one object on the last line")
-    parser.add_argument("--only", choices=PARTS, help="one part of it: the servers, or the client SDK")
+    parser.add_argument(
+        "--only", choices=PARTS, help="one part of it: the servers, the client SDK, or evidence as it was sent"
+    )
     given = parser.parse_args(argv)
     plan = QUICK if given.quick else FULL
     done = run(plan, [given.only] if given.only else PARTS)

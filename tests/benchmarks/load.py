@@ -29,10 +29,11 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 @dataclass(frozen=True, slots=True)
 class Job:
     """One load. kind: "noop", "unary" (the three calls of a lifecycle), "guarded" (a lifecycle by the SDK's guard, its commands
-    coalesced), "alone" (the same, each command in an RPC of its own) or "batch".
+    coalesced), "alone" (the same, each command in an RPC of its own), "batch", or the settling alone of such batches:
+    "resolve" (on usage in buckets) or "resolve as sent" (on the usage object of the provider).
 
     `callers` are spread over the `targets`, and the operations, or the batches, over `budgets` budgets. For all but batch
-    the callers call for `warmup` and then for `seconds`. For batch they send `count` batches of `size` lifecycles
+    and resolve the callers call for `warmup` and then for `seconds`. For those they send `count` batches of `size` lifecycles
     in all, after `warmup_count` others.
     """
 
@@ -203,16 +204,45 @@ async def batches(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Meta
     seconds = time.perf_counter() - started
     gc.enable()
     for answer in answers:
-        for result in answer.results:
-            if result.WhichOneof("result") == "error":
-                raise RuntimeError(f"a command of a batch was refused: {result.error}")
+        _none_refused(answer)
     return _load(job.count * job.size, seconds, times)
+
+
+async def resolves(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
+    """Only the settling is timed: requests are built, and the holds are there, before the clock starts."""
+    execute = hold_pb2_grpc.HoldServiceStub(channels[0]).BatchExecute
+    lots = [workload.operations(job.prefix, batch, job.size) for batch in range(job.warmup_count + job.count)]
+    for lot in lots:
+        _none_refused(await execute(workload.dispatched(lot), metadata=metadata))
+    waiting = [workload.resolved(lot, as_sent=job.kind == "resolve as sent") for lot in lots]
+    for request in waiting[: job.warmup_count]:
+        await execute(request, metadata=metadata)
+    answers, times = [], []
+    gc.collect()
+    gc.disable()
+    for request in waiting[job.warmup_count :]:
+        started = time.perf_counter()
+        answers.append(await execute(request, metadata=metadata))
+        times.append(time.perf_counter() - started)
+    gc.enable()
+    for answer in answers:
+        _none_refused(answer)
+    return _load(job.count * job.size, sum(times), times)
+
+
+def _none_refused(answer: hold_pb2.BatchExecuteResponse) -> None:
+    for result in answer.results:
+        if result.WhichOneof("result") == "error":
+            raise RuntimeError(f"a command of a batch was refused: {result.error}")
 
 
 def _load(done: int, seconds: float, times: list[float]) -> Load:
     ordered = sorted(times) or [0.0]
     median, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
     return Load(done, seconds, median * 1000, p99 * 1000)
+
+
+LOADS = {"batch": batches, "resolve": resolves, "resolve as sent": resolves}
 
 
 async def run(jobs: Sequence[Job]) -> list[Load]:
@@ -227,7 +257,7 @@ async def run(jobs: Sequence[Job]) -> list[Load]:
             if job.kind in ("guarded", "alone"):
                 loads.append(await sdk(job))
             else:
-                loads.append(await (batches if job.kind == "batch" else stubs)(job, mine, metadata))
+                loads.append(await LOADS.get(job.kind, stubs)(job, mine, metadata))
         return loads
     finally:
         for channel in channels.values():

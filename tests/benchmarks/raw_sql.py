@@ -104,9 +104,9 @@ RESOLVE = (
     """,
     """
     INSERT INTO resolution (tenant, operation_id, revision, kind, digest, amount, currency, cost_over_hold, lines,
-                            evidence_id, entry_id, actor, recorded_at)
-    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), o.cost, %(currency)s, 0, o.lines::jsonb, o.evidence_id,
-           o.entry_id, %(actor)s, now()
+                            passed_ceilings, evidence_id, entry_id, actor, recorded_at)
+    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), o.cost, %(currency)s, 0, o.lines::jsonb, '{}',
+           o.evidence_id, o.entry_id, %(actor)s, now()
     FROM unnest(%(operations)s::text[], %(costs)s::numeric[], %(lines)s::text[], %(evidence_ids)s::uuid[],
                 %(settle_entries)s::uuid[]) AS o (id, cost, lines, evidence_id, entry_id)
     """,

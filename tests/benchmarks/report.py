@@ -27,6 +27,9 @@ UNITS = {
     "guarded_lifecycle_ms": "ms: a guarded lifecycle",
     "raw_lifecycle_ms": "ms: the three calls by the bare stubs",
     "guarded_over_raw": "",
+    "resolves_as_sent_per_s": "Resolves/s: the provider's usage object, read by the ledger",
+    "resolves_in_buckets_per_s": "Resolves/s: the same usage in buckets",
+    "as_sent_over_buckets": "",
 }
 
 
@@ -59,6 +62,9 @@ Method
   {plan.crowd} callers, with the client's own coalescing, and with batches of one command and as many on the wire as there are
   callers. {plan.callers} callers, beside as many that make the three calls by the bare stubs; the wall time of a lifecycle is
   the number of callers over the rate. Who goes first takes turns.
+  Evidence: one caller, one budget; {plan.count} batches of {plan.size} Resolve after {plan.warmup_count} others, of holds that
+  were dispatched before the clock started: once on the usage object of a chat completion as the provider sent it, and once on
+  the same usage in buckets, on the same server process, a few batches in turn; who goes first takes turns.
   Memory is the peak of the server process (VmHWM). Mismatches are violations of any law, recomputed from the rows of every
   database that a server wrote to. Figures are medians of the trials with their range; a ratio is taken within each trial."""
 

@@ -6,8 +6,10 @@ import psycopg
 import pytest
 
 from ledger.audit.check import check
+from ledger.domain.cards import STANDARD_TIER
 from ledger.store.database import Database
-from tests.benchmarks import raw_sql, report, setting
+from ledger.usage import normalize
+from tests.benchmarks import raw_sql, report, setting, workload
 from tests.benchmarks.__main__ import run
 from tests.benchmarks.figures import RATIOS, Figure, Notes, document
 from tests.benchmarks.load import Job
@@ -34,6 +36,7 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
         "hot_over_spread",
         "coalesced_over_alone",
         "guarded_over_raw",
+        "as_sent_over_buckets",
     } <= found.keys()
     assert all(low <= high for low, high in found["ranges"].values())
     assert all(name in report.figures(done.notes) for name in report.UNITS)
@@ -97,6 +100,13 @@ def _violations(url: str) -> dict[str, int]:
         return {result.law: result.violations for result in check(database)}
     finally:
         database.close()
+
+
+def test_usage_as_it_was_sent_is_the_usage_in_buckets() -> None:
+    for number in range(200):
+        seen = normalize(workload.FLAVOR, workload.document(number))
+        used = {bucket: quantity for bucket, quantity in workload.usage(number).items() if quantity}
+        assert (dict(seen.buckets), seen.model, seen.service_tier) == (used, workload.MODEL, STANDARD_TIER)
 
 
 def test_a_figure_is_the_median_with_its_range() -> None:

@@ -31,8 +31,9 @@ class Plan:
     spread: int = 1_000
 
 
+ROUNDS = 10
 # What can be measured on its own.
-PARTS = ("servers", "client")
+PARTS = ("servers", "client", "evidence")
 FULL = Plan()
 QUICK = Plan(warmup=0.3, seconds=1.0, count=6, warmup_count=1)
 
@@ -55,6 +56,8 @@ class Trials:
                 self._two_servers(number)
             if "client" in parts:
                 self._client(number)
+            if "evidence" in parts:
+                self._evidence(number)
         return self.notes
 
     def _one_server(self) -> None:
@@ -112,6 +115,27 @@ class Trials:
         self.notes.note("guarded_lifecycle_ms", plan.callers / rates["guarded"] * 1000)
         # Its rate is in calls, of which a lifecycle has three.
         self.notes.note("raw_lifecycle_ms", plan.callers / (rates["raw"] / 3) * 1000)
+
+    def _evidence(self, number: int) -> None:
+        names = {"resolve": "resolves_in_buckets_per_s", "resolve as sent": "resolves_as_sent_per_s"}
+        kinds = list(names)[:: 1 if number % 2 == 0 else -1]
+        # A few batches of each in turn, so that whatever else the machine does slows both.
+        rounds = [(kind, turn) for turn in range(min(ROUNDS, self._plan.count)) for kind in kinds]
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                jobs = [
+                    replace(
+                        self._job(kind, f"{kind.replace(' ', '-')}-{turn}", running),
+                        count=max(1, self._plan.count // ROUNDS),
+                        warmup_count=0 if turn else self._plan.warmup_count,
+                    )
+                    for kind, turn in rounds
+                ]
+                loads = call(jobs)
+            self._check(url)
+        for kind, name in names.items():
+            mine = [load for (of, _), load in zip(rounds, loads, strict=True) if of == kind]
+            self.notes.note(name, sum(load.done for load in mine) / sum(load.seconds for load in mine))
 
     @contextmanager
     def _serving(self, url: str, count: int) -> Iterator[list[Server]]:
