@@ -12,6 +12,7 @@ from ledger.domain.money import ZERO
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.thresholds import DEFAULT_THRESHOLDS, NO_THRESHOLDS, Thresholds
 
 
 class Role(StrEnum):
@@ -100,6 +101,7 @@ class Budget:
     credit_line: Decimal = ZERO
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     @property
     def parent_id(self) -> str | None:
@@ -124,6 +126,7 @@ class Book:
 
     `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
     the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
+    `thresholds` of that one are the budget's too; `crossed` are the percents that were crossed in the period, in their order.
     """
 
     tenant: str
@@ -148,6 +151,8 @@ class Book:
     period_end: datetime | None = None
     rollover: Rollover = NO_ROLLOVER
     carried: Decimal = ZERO
+    thresholds: Thresholds = NO_THRESHOLDS
+    crossed: tuple[int, ...] = ()
 
     def is_over(self, now: datetime) -> bool:
         """Whether the period has ended, although no later one may be open yet."""
