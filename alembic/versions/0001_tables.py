@@ -32,6 +32,8 @@ STATEMENTS = (
         period_seconds bigint,
         rollover text COLLATE "C" NOT NULL,
         rollover_cap numeric(38,18),
+        thresholds integer[] NOT NULL,
+        threshold_basis text COLLATE "C" NOT NULL,
         CONSTRAINT budget_pkey PRIMARY KEY (tenant, budget_id),
         CONSTRAINT budget_id_has_no_control_characters CHECK (budget_id !~ '[[:cntrl:]]'),
         CONSTRAINT budget_path_ends_at_the_budget CHECK (path[cardinality(path)] = budget_id),
@@ -75,6 +77,9 @@ STATEMENTS = (
         rollover text COLLATE "C" NOT NULL,
         rollover_cap numeric(38,18),
         carried numeric(38,18) NOT NULL,
+        thresholds integer[] NOT NULL,
+        threshold_basis text COLLATE "C" NOT NULL,
+        crossed integer[] NOT NULL,
         CONSTRAINT book_pkey PRIMARY KEY (tenant, book_id),
         CONSTRAINT book_authority_and_deficit_equal_the_rest
             CHECK (authority + deficit = available + held + unknown + spent),

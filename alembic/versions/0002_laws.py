@@ -159,6 +159,12 @@ ROW_LAWS = {
         "NEW.version < OLD.version",
         "The version of a book counts its postings, and never goes back.",
     ),
+    "book_crossed": (
+        "book",
+        "UPDATE",
+        "NOT NEW.crossed @> OLD.crossed",
+        "That a threshold of a period was crossed is never forgotten.",
+    ),
     "book_identity": (
         "book",
         "UPDATE",

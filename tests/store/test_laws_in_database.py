@@ -16,6 +16,7 @@ BOOK = {
     "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
     "version": "2", "open_holds": "1", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0",
     "deficit": "0", "expense": "0", "payable": "0", "period_start": "'2026-03-01'", "rollover": "'NONE'", "carried": "0",
+    "thresholds": "'{50}'", "threshold_basis": "'USED'", "crossed": "'{50}'",
 }  # fmt: skip
 ENTRY = "'00000000-0000-0000-0000-000000000001'"
 TRANSITION = "A hold moves only from RESERVED to RELEASED"
@@ -383,7 +384,7 @@ def test_budget(sql: Sql) -> None:
     row = {
         "tenant": "'a'", "budget_id": "'team'", "path": "'{org,team}'", "currency": "'USD'", "display_name": "''",
         "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'", "version": "1", "credit_line": "0", "period": "'NONE'", "zone": "''",
-        "rollover": "'NONE'",
+        "rollover": "'NONE'", "thresholds": "'{50}'", "threshold_basis": "'USED'",
     }  # fmt: skip
     for changes, law in (
         ({"path": "'{team,org}'"}, "budget_path_ends_at_the_budget"),
