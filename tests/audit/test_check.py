@@ -591,6 +591,11 @@ DAMAGE = [
     ("8.4", "is told 0 times", "DELETE FROM outbox"),
     ("8.4", "incident", "DELETE FROM incident"),
     ("8.4", "price card", "DELETE FROM price_card"),
+    ("8.5", "which bears no mark", "UPDATE book SET crossed = '{}'"),
+    ("8.5", "its feed has 0", "DELETE FROM outbox"),
+    ("8.5", "has 2 marks of", "UPDATE book SET crossed = crossed || crossed"),
+    ("8.6", "and no mark of", "UPDATE book SET crossed = '{}'"),
+    ("8.6", "has the thresholds", "UPDATE budget SET thresholds = '{1}'"),
     ("8.3", "which is not there", "DELETE FROM budget"),
     ("8.3", "has 0 versions", "DELETE FROM outbox"),
     (

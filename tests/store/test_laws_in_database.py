@@ -363,6 +363,8 @@ def test_book_goes_forward_and_stays_what_it_is(sql: Sql) -> None:
     refused(sql, b"UPDATE book SET version = 1", "and never goes back", "book_version")
     refused(sql, b"UPDATE book SET currency = 'EUR'", "of a book never change", "book_identity")
     refused(sql, b"UPDATE book SET budget_id = 'other'", "of a book never change", "book_identity")
+    refused(sql, b"UPDATE book SET crossed = '{80}'", "of a period was crossed is never forgotten", "book_crossed")
+    sql.execute(b"UPDATE book SET crossed = '{50,80}', thresholds = '{}'")
     sql.execute(b"UPDATE book SET period_end = '2026-03-02'")
     for changed in ("period_end = '2026-03-03'", "period_end = NULL", "period_start = '2026-02-28'"):
         law = "The boundaries of a period never change, and a book that is closed stays closed."

@@ -52,9 +52,9 @@ INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}',
     NULL, 1
     FROM generate_series(1, {n}) i;
 INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    now(), NULL, 'NONE', NULL, 0 FROM generate_series(1, {n}) i;
+    now(), NULL, 'NONE', NULL, 0, '{{}}', 'USED', '{{}}' FROM generate_series(1, {n}) i;
 INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1, 0, 'NONE', '',
-    NULL, NULL, 'NONE', NULL FROM generate_series(1, {n}) i;
+    NULL, NULL, 'NONE', NULL, '{{}}', 'USED' FROM generate_series(1, {n}) i;
 INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
     FROM generate_series(1, {n}) i;
 """
