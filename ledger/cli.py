@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token, budget, price, quote, prices, hold.
+"""The command line: serve, migrate, check, demo, exercise, token, budget, price, quote, prices, hold, watch.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -25,7 +25,7 @@ from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
-from ledger.holds import listing, showing
+from ledger.holds import listing, showing, watching
 from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
 from ledger.reconcile.expiry import Expiry
@@ -114,9 +114,9 @@ _IMPOSSIBLE = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command, and gives the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    if given[:1] == ["demo"]:
-        # The demo reads its own arguments.
-        return _demo(given[1:])
+    if given[:1] in (["demo"], ["exercise"]):
+        # They read their own arguments.
+        return _play(*given)
     arguments = _parser().parse_args(given)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
@@ -163,6 +163,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "demo", help="Tell the story of nine calls, with everything that it needs, and clean up.", add_help=False
     )
+    commands.add_parser(
+        "exercise", help="Break calls at every boundary, kill what makes them, and see what is true.", add_help=False
+    )
     making = command("token", _token, "Make a bearer token for a caller.", CALLERS_EPILOG, database=False)
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
@@ -192,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=module.run)
         added.add_argument("--json", action="store_true", help="print the result as JSON")
         module.add_arguments(added)
+    watching.add_arguments(command("watch", watching.run, watching.DESCRIPTION, watching.EPILOG, database=False))
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):
@@ -299,10 +303,14 @@ def _token(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _demo(arguments: Sequence[str]) -> int:
-    from ledger.demo.run import main as tell  # noqa: PLC0415 - brings a web server and a client, which nothing else needs
+def _play(name: str, *arguments: str) -> int:
+    # They bring a web server and a client, which nothing else needs.
+    if name == "demo":
+        from ledger.demo.run import main as play  # noqa: PLC0415 - see above
+    else:
+        from ledger.exercise.run import main as play  # noqa: PLC0415 - see above
 
-    return tell(arguments)
+    return play(arguments)
 
 
 def _settings(arguments: argparse.Namespace, **given: object) -> Settings:

@@ -4,12 +4,14 @@ import itertools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from ledger.domain.attempt_commands import Cancel, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
 from ledger.domain.batch import Outcome
+from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import (
     BeginDispatch,
@@ -31,6 +33,7 @@ from ledger.domain.commands import (
 from ledger.domain.decide import decide
 from ledger.domain.filing import filing
 from ledger.domain.model import Caller, Delivery, Role
+from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.store.database import Database
@@ -74,11 +77,16 @@ class Ledger:
         (outcome,) = self.do(command)
         return outcome
 
-    def budget(self, budget_id: str, limit: str | None, parent: str | None = None, currency: str = "USD") -> Outcome:
+    def budget(
+        self, budget_id: str, limit: str | None, parent: str | None = None, currency: str = "USD", **settings: Any
+    ) -> Outcome:
         cap = None if limit is None else Decimal(limit)
-        return self.one(
-            CreateBudget(self.caller(Role.ADMIN), self.key(), budget_id, parent, currency, budget_id.title(), cap)
-        )
+        caller, key = self.caller(Role.ADMIN), self.key()
+        return self.one(CreateBudget(caller, key, budget_id, parent, currency, budget_id.title(), cap, **settings))
+
+    def update(self, budget_id: str, **settings: Any) -> Outcome:
+        caller, key = self.caller(Role.ADMIN), self.key()
+        return self.one(UpdateBudget(caller, key, budget_id, tuple(sorted(settings)), **settings))
 
     def grant(self, budget_id: str, amount: str, reference: str) -> Outcome:
         return self.one(
@@ -272,6 +280,19 @@ def tell_corrections(ledger: Ledger) -> None:
     # 4000 * 3 + 500 * 12 = 2000 * 3 + 1000 * 12 = 18 000, for a million.
     ledger.recount("recounted", 2000, 1000)
     ledger.recount("recounted", 2000, 2000)
+
+
+SECONDS = Schedule(PeriodKind.FIXED, anchor=datetime(2026, 1, 1, tzinfo=UTC), length=timedelta(seconds=1))
+
+
+def tell_of_periods(ledger: Ledger) -> None:
+    """A budget with periods of a second: a hold that outlives its own, what is carried on, and a limit that changes."""
+    ledger.budget("second", "10", schedule=SECONDS, rollover=Rollover(RolloverKind.ALL))
+    ledger.reserve("outlives", "4", "second", dispatch=True)
+    time.sleep(1.1)
+    ledger.reserve("next", "1", "second")
+    ledger.charge("outlives", "3")
+    ledger.update("second", limit=Decimal(12), credit_line=Decimal(2))
 
 
 def tell_everything(ledger: Ledger) -> None:

@@ -25,12 +25,28 @@ STATEMENTS = (
         max_open_holds integer,
         closed_at timestamptz,
         version bigint NOT NULL,
+        credit_line numeric(38,18) NOT NULL,
+        period text COLLATE "C" NOT NULL,
+        zone text COLLATE "C" NOT NULL,
+        anchor timestamptz,
+        period_seconds bigint,
+        rollover text COLLATE "C" NOT NULL,
+        rollover_cap numeric(38,18),
         CONSTRAINT budget_pkey PRIMARY KEY (tenant, budget_id),
         CONSTRAINT budget_id_has_no_control_characters CHECK (budget_id !~ '[[:cntrl:]]'),
         CONSTRAINT budget_path_ends_at_the_budget CHECK (path[cardinality(path)] = budget_id),
         CONSTRAINT budget_path_has_at_most_eight_levels CHECK (cardinality(path) <= 8),
         CONSTRAINT budget_limit_is_not_negative CHECK (limit_amount >= 0),
-        CONSTRAINT budget_caps_are_not_negative CHECK (max_hold >= 0 AND max_open_holds >= 0)
+        CONSTRAINT budget_caps_are_not_negative CHECK (max_hold >= 0 AND max_open_holds >= 0),
+        CONSTRAINT budget_credit_line_is_below_a_limit
+            CHECK (credit_line >= 0 AND (credit_line = 0 OR limit_amount IS NOT NULL)),
+        CONSTRAINT budget_rollover_has_a_cap_if_it_says_so CHECK ((rollover = 'CAP') = (rollover_cap IS NOT NULL)),
+        CONSTRAINT budget_fixed_period_has_anchor_and_length
+            CHECK (
+                (period = 'FIXED') = (period_seconds IS NOT NULL)
+                AND (period <> 'FIXED' OR period_seconds > 0 AND anchor IS NOT NULL)
+            ),
+        CONSTRAINT budget_calendar_period_has_a_zone CHECK ((period IN ('DAY', 'WEEK', 'MONTH')) = (zone <> ''))
     )
     """,
     "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
@@ -54,6 +70,11 @@ STATEMENTS = (
         deficit numeric(38,18) NOT NULL,
         expense numeric(38,18) NOT NULL,
         payable numeric(38,18) NOT NULL,
+        period_start timestamptz,
+        period_end timestamptz,
+        rollover text COLLATE "C" NOT NULL,
+        rollover_cap numeric(38,18),
+        carried numeric(38,18) NOT NULL,
         CONSTRAINT book_pkey PRIMARY KEY (tenant, book_id),
         CONSTRAINT book_authority_and_deficit_equal_the_rest
             CHECK (authority + deficit = available + held + unknown + spent),
@@ -62,13 +83,21 @@ STATEMENTS = (
         CONSTRAINT book_available_above_floor_means_deficit_zero
             CHECK (deficit = 0 OR (floor IS NOT NULL AND available = floor)),
         CONSTRAINT book_no_balance_but_available_is_negative
-            CHECK (authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0),
+            CHECK (held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0),
+        CONSTRAINT book_authority_is_negative_only_by_what_was_carried CHECK (authority >= 0 OR carried < 0),
         CONSTRAINT book_expense_is_the_financial_books CHECK (budget_id IS NULL OR expense = 0),
         CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
         CONSTRAINT book_version_counts_postings CHECK (version >= 0),
         CONSTRAINT book_money_is_held_by_open_holds
-            CHECK (open_holds >= 0 AND (open_holds > 0 OR held = 0 AND unknown = 0))
+            CHECK (open_holds >= 0 AND (open_holds > 0 OR held = 0 AND unknown = 0)),
+        CONSTRAINT book_period_is_of_a_budget CHECK ((budget_id IS NULL) = (period_start IS NULL)),
+        CONSTRAINT book_period_ends_after_its_start CHECK (period_end > period_start),
+        CONSTRAINT book_closed_means_that_the_period_ended CHECK (NOT closed OR period_end IS NOT NULL)
     ) WITH (fillfactor = 30)
+    """,
+    """
+    CREATE UNIQUE INDEX book_one_open_per_budget ON book (tenant, budget_id)
+        WHERE budget_id IS NOT NULL AND NOT closed
     """,
     """
     CREATE TABLE hold (

@@ -169,6 +169,15 @@ ROW_LAWS = {
         """,
         "The budget, provider, model and currency of a book never change.",
     ),
+    "book_period": (
+        "book",
+        "UPDATE",
+        """
+        NEW.period_start IS DISTINCT FROM OLD.period_start OR OLD.closed AND NOT NEW.closed
+        OR OLD.period_end IS NOT NULL AND NEW.period_end IS DISTINCT FROM OLD.period_end
+        """,
+        "The boundaries of a period never change, and a book that is closed stays closed.",
+    ),
     # What a reader relies on: nothing of a transaction that may still run stands before what is complete.
     "outbox_place": (
         "outbox",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -42,7 +42,9 @@ class Loaded:
     """The rows that a batch of commands needs, as they stand under the locks.
 
     `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
-    be moved, keyed (tenant, budget_id), as they are under the locks of their books. `closed_budgets` are those on the paths of
+    be moved, keyed (tenant, budget_id), as they are under the locks of their books. `newest` names by the same key the book of the
+    latest period that was opened, as it was before the locks: of each of the budgets, and of those whose period a hold outlived.
+    `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
@@ -60,6 +62,8 @@ class Loaded:
     books: Mapping[tuple[str, str], Book] = field(default_factory=dict)
     closed_budgets: frozenset[tuple[str, str]] = frozenset()
     budgets: Mapping[tuple[str, str], Budget] = field(default_factory=dict)
+    newest: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    zones: Mapping[str, tzinfo] = field(default_factory=dict)
     cards: Mapping[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     receipts: Mapping[tuple[str, str, str, str], Receipt] = field(default_factory=dict)
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)

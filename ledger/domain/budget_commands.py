@@ -1,31 +1,36 @@
-"""What can be asked of a budget that exists: to change its caps, to close it, to put it elsewhere in the tree."""
+"""What can be asked of a budget that exists: to change its settings, to close it, to put it elsewhere in the tree."""
 
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
 
 from ledger.domain.keyed import OnBudget
-from ledger.domain.money import plain
+from ledger.domain.money import ZERO, plain
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateBudget(OnBudget):
-    """Change the fields that `mask` names; the others stay as they are.
-
-    `max_hold` is the most that one hold may set aside, `max_open_holds` how many may be open at a time; None is no cap.
-    """
+    """Change the fields that `mask` names; the others stay as they are. They are named, and mean, what those of Budget do."""
 
     NAME: ClassVar[str] = "UpdateBudget"
 
     mask: tuple[str, ...]
     max_hold: Decimal | None = None
     max_open_holds: int | None = None
+    limit: Decimal | None = None
+    credit_line: Decimal = ZERO
+    display_name: str = ""
+    schedule: Schedule = NO_PERIODS
+    rollover: Rollover = NO_ROLLOVER
 
     def content(self) -> dict[str, Any]:
         return {"budget": self.budget_id, "mask": self.mask, **{name: self._said(name) for name in self.mask}}
 
-    def _said(self, name: str) -> str | None:
+    def _said(self, name: str) -> Any:
         value = getattr(self, name)
+        if isinstance(value, (Schedule, Rollover)):
+            return value.content()
         return plain(value) if isinstance(value, Decimal) else None if value is None else str(value)
 
 

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from ledger.domain.batch import Outcome
-from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.commands import CreateBudget, GrantBudget, PutEvidencePolicy, PutPriceCard
-from ledger.domain.journal import AUTHORITY, AVAILABLE, give
-from ledger.domain.model import Book, Budget, EntryKind, Grant
-from ledger.domain.money import ZERO, plain
+from ledger.domain.journal import authorize
+from ledger.domain.limits import no_credit_line
+from ledger.domain.model import Budget, EntryKind, Grant
+from ledger.domain.money import plain
+from ledger.domain.opening import current_book, first_book
 from ledger.domain.refusals import Reason
 from ledger.domain.trees import answer, is_closed, no_budget, path_below, standing, too_deep
 from ledger.domain.work import Work, refuse
@@ -24,8 +25,10 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
     refusal = too_deep(len(above) + 1)
     if refusal is not None:
         return refusal
+    refusal = no_credit_line(command.limit, command.credit_line)
+    if refusal is not None:
+        return refusal
     # From here it succeeds.
-    limit = command.limit
     budget = work.put(
         Budget(
             tenant,
@@ -33,18 +36,21 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
             (*above, command.budget_id),
             command.currency,
             command.display_name,
-            limit,
+            command.limit,
             work.now,
             max_hold=command.max_hold,
             max_open_holds=command.max_open_holds,
+            credit_line=command.credit_line,
+            schedule=command.schedule,
+            rollover=command.rollover,
         )
     )
-    floor = None if limit is None else ZERO
-    book = work.journal.open(Book(tenant, budget.book_id, budget.budget_id, budget.currency, floor))
-    if limit is not None:
+    book = work.journal.open(first_book(work, budget))
+    work.newest[command.budget_key] = book.book.book_id
+    if budget.limit is not None:
         work.journal.post(
             EntryKind.OPEN,
-            [(book, AUTHORITY, limit), (book, AVAILABLE, -limit)],
+            authorize(book, budget.limit),
             tenant=tenant,
             currency=budget.currency,
             actor=command.caller.actor,
@@ -60,6 +66,9 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
         "limit": (budget.limit, command.limit),
         "max_hold": (budget.max_hold, command.max_hold),
         "max_open_holds": (budget.max_open_holds, command.max_open_holds),
+        "credit_line": (budget.credit_line, command.credit_line),
+        "period": (budget.schedule, command.schedule),
+        "rollover": (budget.rollover, command.rollover),
     }
     different = next((name for name, (before, now) in asked.items() if before != now), None)
     if different is not None:
@@ -70,19 +79,6 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
             field=different,
         )
     return standing(work, budget)
-
-
-def update_budget(work: Work, command: UpdateBudget) -> Outcome:
-    budget = work.budgets.get(command.budget_key)
-    if budget is None:
-        return no_budget(command.budget_id)
-    if budget.closed_at is not None:
-        return is_closed(command.budget_id)
-    changes = {name: getattr(command, name) for name in command.mask}
-    if all(getattr(budget, name) == value for name, value in changes.items()):
-        return standing(work, budget)
-    # From here it succeeds.
-    return answer(work, work.change_budget(budget, **changes))
 
 
 def grant_budget(work: Work, command: GrantBudget) -> Outcome:
@@ -98,7 +94,6 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
             budget_currency=budget.currency,
             currency=command.currency,
         )
-    book = work.journal.book(tenant, budget.book_id)
     key = (tenant, command.budget_id, command.reference)
     before = work.grants.get(key)
     if before is not None:
@@ -112,12 +107,13 @@ def grant_budget(work: Work, command: GrantBudget) -> Outcome:
         return standing(work, budget)
     if budget.closed_at is not None:
         return is_closed(command.budget_id)
+    book = current_book(work, budget, command.caller.actor)
     if not book.can_hold(command.amount):
         return refuse(Reason.INVALID_FIELD, "The budget would be above what the ledger can hold.", field="amount")
     # From here it succeeds.
     entry_id = work.journal.post(
         EntryKind.GRANT,
-        [(book, AUTHORITY, command.amount), *give(book, command.amount)],
+        authorize(book, command.amount),
         tenant=tenant,
         currency=budget.currency,
         actor=command.caller.actor,

@@ -22,7 +22,8 @@ from ledger.domain.cards import PriceCard
 from ledger.domain.claims import Claim
 from ledger.domain.keyed import Keyed, OnBudget, OnHold
 from ledger.domain.model import Receipt
-from ledger.domain.money import plain
+from ledger.domain.money import ZERO, plain
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 
@@ -312,7 +313,7 @@ class Correct(OnHold):
 
 @dataclass(frozen=True, slots=True)
 class CreateBudget(OnBudget):
-    """Add a node to the tree. `limit` None is unlimited, 0 is nothing; the caps are those of UpdateBudget."""
+    """Add a node to the tree. Its fields are named, and mean, what those of Budget do."""
 
     NAME: ClassVar[str] = "CreateBudget"
 
@@ -322,9 +323,12 @@ class CreateBudget(OnBudget):
     limit: Decimal | None
     max_hold: Decimal | None = None
     max_open_holds: int | None = None
+    credit_line: Decimal = ZERO
+    schedule: Schedule = NO_PERIODS
+    rollover: Rollover = NO_ROLLOVER
 
     def content(self) -> dict[str, Any]:
-        content = {
+        content: dict[str, Any] = {
             "budget": self.budget_id,
             "parent": self.parent_id,
             "currency": self.currency,
@@ -335,6 +339,12 @@ class CreateBudget(OnBudget):
             content["max_hold"] = plain(self.max_hold)
         if self.max_open_holds is not None:
             content["max_open_holds"] = str(self.max_open_holds)
+        if self.credit_line:
+            content["credit_line"] = plain(self.credit_line)
+        if self.schedule != NO_PERIODS:
+            content["schedule"] = self.schedule.content()
+        if self.rollover != NO_ROLLOVER:
+            content["rollover"] = self.rollover.content()
         return content
 
 

@@ -15,6 +15,7 @@ from ledger.domain.journal import EXPENSE, PAYABLE, SPENT, Move, give, take
 from ledger.domain.model import Classification, EntryKind, Hold, Resolution
 from ledger.domain.money import ZERO
 from ledger.domain.needs import financial_book
+from ledger.domain.opening import carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import (
     accepted_twice,
@@ -90,6 +91,7 @@ def _replace(
         effective_at=command.evidence.observed_at,
         corrects=next((r.entry_id for r in reversed(revisions) if r.entry_id is not None), None),
     )
+    carry_on(work, hold, -difference, command.caller.actor)
     why = (command.reason, command.accept_overrun_reason)
     work.decision.resolutions.append(
         Resolution(

@@ -14,7 +14,7 @@ from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, Re
 from ledger.domain.attempts import begin_dispatch, cancel, heartbeat, lapse, record_failed_before_dispatch
 from ledger.domain.batch import Decision, Loaded, Outcome, StaleRows
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
-from ledger.domain.budgets import create_budget, grant_budget, put_evidence_policy, put_price_card, update_budget
+from ledger.domain.budgets import create_budget, grant_budget, put_evidence_policy, put_price_card
 from ledger.domain.claims import OK
 from ledger.domain.commands import (
     BeginDispatch,
@@ -37,6 +37,7 @@ from ledger.domain.correcting import correct
 from ledger.domain.events import derive
 from ledger.domain.holds import mark_outcome_unknown, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
+from ledger.domain.limits import update_budget
 from ledger.domain.model import Hold, Receipt, RefusedCommand
 from ledger.domain.money import CONTEXT
 from ledger.domain.parking import file_parked, parked_before, report
@@ -81,8 +82,8 @@ _NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
     """Decides a batch in which each hold and each idempotency key is named at most once.
 
-    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, and NotLoaded if a command
-    needs a book of a path that only the batch itself made.
+    Raises StaleRows if a receipt speaks of a hold or budget that is not there yet in what was loaded, or a period was opened after
+    the newest was looked for; and NotLoaded if a command needs a book of a path that only the batch itself made.
     """
     work = Work(loaded)
     outcomes = work.decision.outcomes

@@ -13,6 +13,7 @@ from ledger.domain.model import Axis, EntryKind, Execution, Hold, Resolution
 from ledger.domain.money import ZERO
 from ledger.domain.needs import path_of
 from ledger.domain.observations import observe
+from ledger.domain.opening import carry_on, current_book
 from ledger.domain.permission import denial, permit
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
@@ -37,7 +38,7 @@ def reserve(work: Work, command: Reserve) -> Outcome:
         return Outcome(refusal=quoted, applied=False)
     levels = path_of(tenant, command.budget_ids, work.budgets)
     budgets = [work.budgets[(tenant, level)] for level in levels]
-    books = [work.journal.book(tenant, budget.book_id) for budget in budgets]
+    books = [current_book(work, budget, command.caller.actor) for budget in budgets]
     for budget, book in zip(budgets, books, strict=True):
         refusal = cannot_take(budget, book, quoted)
         if refusal is not None:
@@ -181,6 +182,7 @@ def become_released(work: Work, hold: Hold, actor: str) -> Hold:
     """Gives the money of a RESERVED hold back."""
     moves = [m for b in _books(work, hold) for m in ((b, HELD, hold.amount), *give(b, hold.amount))]
     entry_id = _post(work, hold, EntryKind.RELEASE, moves, actor)
+    carry_on(work, hold, hold.amount, actor)
     work.journal.count(hold, -1)
     kind = ResolutionKind.NEVER_DISPATCHED
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)

@@ -41,6 +41,10 @@ class OpenBook:
         """How much AVAILABLE is above its floor; None if it has no floor."""
         return None if self.book.floor is None else self.balances[AVAILABLE] - self.book.floor
 
+    def net(self) -> Decimal:
+        """What is left, below zero what is missing."""
+        return self.balances[AVAILABLE] - self.balances[DEFICIT]
+
     def can_hold(self, amount: Decimal) -> bool:
         """Whether every balance stays within what NUMERIC(38,18) holds if so much more is moved.
 
@@ -48,7 +52,7 @@ class OpenBook:
         """
         b = self.balances
         used = b[HELD] + b[UNKNOWN] + b[SPENT]
-        most = max(used, b[AUTHORITY], abs(b[AVAILABLE]), b[DEFICIT])
+        most = max(used, abs(b[AUTHORITY]), abs(b[AVAILABLE]), b[DEFICIT])
         return fits(most + amount)
 
     def can_expense(self, amount: Decimal) -> bool:
@@ -91,6 +95,25 @@ def take(book: OpenBook, amount: Decimal) -> list[Move]:
     room = book.room()
     covered = amount if room is None else min(room, amount)
     return [(book, AVAILABLE, covered), (book, DEFICIT, amount - covered)]
+
+
+def split(net: Decimal, floor: Decimal | None) -> tuple[Decimal, Decimal]:
+    """AVAILABLE and DEFICIT of a book in which so much is left; below zero: missing."""
+    available = net if floor is None else max(net, floor)
+    return available, available - net
+
+
+def authorize(book: OpenBook, amount: Decimal) -> list[Move]:
+    """Adds to AUTHORITY, or takes from it if the amount is below zero: what is left or missing changes with it.
+
+    Also what a new floor makes of the two, for which the amount may be 0.
+    """
+    available, deficit = split(book.net() + amount, book.book.floor)
+    return [
+        (book, AUTHORITY, amount),
+        (book, AVAILABLE, book.balances[AVAILABLE] - available),
+        (book, DEFICIT, deficit - book.balances[DEFICIT]),
+    ]
 
 
 class Journal:
@@ -165,5 +188,6 @@ class Journal:
         for key, opened in self._open.items():
             book = opened.book
             changed = (opened.version, opened.open_holds) != (book.version, book.open_holds)
-            if changed or key not in self._loaded.books:
+            # A book that is new, or has other settings, is not the one that was loaded.
+            if changed or book is not self._loaded.books.get(key):
                 self._decision.books[key] = opened.closed()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.money import ZERO
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 
@@ -47,6 +48,8 @@ class EntryKind(StrEnum):
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
     SETTLE = "SETTLE"
     CORRECT = "CORRECT"
+    LIMIT = "LIMIT"
+    ROLLOVER = "ROLLOVER"
 
 
 class Classification(StrEnum):
@@ -77,8 +80,10 @@ class Caller(NamedTuple):
 class Budget:
     """A node of the tree. `path` is the chain from the root to this budget, both included.
 
-    `limit` None is unlimited, 0 is nothing. `max_hold` is the most that one hold may set aside, `max_open_holds` how many may be
-    open at a time; None is no cap. A budget with `closed_at` is closed for good. `version` grows by one with each change.
+    `limit` is per period; None is unlimited, 0 is nothing. `credit_line` is how far below zero AVAILABLE may go. `schedule` says
+    where the period that is running ends only if it was in force when that was opened. `max_hold` is the most that one hold may
+    set aside, `max_open_holds` how many may be open at a time; None is no cap. A budget with `closed_at` is closed for good.
+    `version` grows by one with each change.
     """
 
     tenant: str
@@ -92,15 +97,20 @@ class Budget:
     max_open_holds: int | None = None
     closed_at: datetime | None = None
     version: int = 1
+    credit_line: Decimal = ZERO
+    schedule: Schedule = NO_PERIODS
+    rollover: Rollover = NO_ROLLOVER
 
     @property
     def parent_id(self) -> str | None:
         return self.path[-2] if len(self.path) > 1 else None
 
     @property
-    def book_id(self) -> str:
-        """The book of the budget's one unbounded period."""
-        return f"{self.budget_id}#0"
+    def floor(self) -> Decimal | None:
+        """How low AVAILABLE may go, None without a bound."""
+        if self.limit is None:
+            return None
+        return -self.credit_line if self.credit_line else ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,9 @@ class Book:
     that have the book on their path and are not terminal, those of amount 0 among them.
     authority + deficit = available + held + unknown + spent, and expense = payable. A budget's book has a `budget_id`, a
     stripe of the financial book has `provider` and `model`.
+
+    `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
+    the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
     """
 
     tenant: str
@@ -131,6 +144,14 @@ class Book:
     deficit: Decimal = ZERO
     expense: Decimal = ZERO
     payable: Decimal = ZERO
+    period_start: datetime | None = None
+    period_end: datetime | None = None
+    rollover: Rollover = NO_ROLLOVER
+    carried: Decimal = ZERO
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether the period has ended, although no later one may be open yet."""
+        return self.period_end is not None and self.period_end <= now
 
 
 class Hold(NamedTuple):

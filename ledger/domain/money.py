@@ -22,6 +22,8 @@ _ROUNDING = Context(
 _QUANTUM = Decimal(1).scaleb(-PLACES)
 _HALF_QUANTUM = Decimal(5).scaleb(-PLACES - 1)
 _LIMIT = Decimal(10) ** WHOLE_DIGITS
+# The most that NUMERIC(38,18) holds.
+MOST = CONTEXT.subtract(_LIMIT, _QUANTUM)
 
 _PLAIN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,18})?", re.ASCII)
 _PRICE = re.compile(r"[0-9]{1,20}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?", re.ASCII)

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
-from ledger.domain.budget_commands import MoveBudget
+from ledger.domain.budget_commands import MoveBudget, UpdateBudget
 from ledger.domain.commands import (
     BeginDispatch,
     Command,
     Correct,
     CreateBudget,
     Lapse,
+    MarkOutcomeUnknown,
     PutEvidencePolicy,
     PutPriceCard,
     Reserve,
@@ -124,20 +125,41 @@ def path_of(tenant: str, budget_ids: Iterable[str], budgets: Mapping[tuple[str, 
     return tuple(sorted(levels))
 
 
+def zones_named(command: Command) -> tuple[str, ...]:
+    """The time zones that the command itself names."""
+    if not isinstance(command, (CreateBudget, UpdateBudget)) or not command.schedule.zone:
+        return ()
+    return (command.schedule.zone,)
+
+
+def may_carry_on(command: Command) -> bool:
+    """Whether the command may change what is left in the periods of its hold, which may be over."""
+    return not isinstance(
+        command, (*_POSTING_NOTHING, Reserve, MarkOutcomeUnknown, OnBudget, PutPriceCard, PutEvidencePolicy)
+    )
+
+
 def books_to_lock(
-    command: Command, hold: Hold | None, budgets: Mapping[tuple[str, str], Budget]
-) -> tuple[tuple[str, str], ...]:
-    """The budget books, keyed (tenant, book_id), that the command may post to. `hold` is the one it names, if it exists."""
+    command: Command,
+    hold: Hold | None,
+    budgets: Mapping[tuple[str, str], Budget],
+    newest: Mapping[tuple[str, str], str],
+) -> Iterable[tuple[str, str]]:
+    """The budget books, keyed (tenant, book_id), that the command may post to. `hold` is the one it names, if it exists.
+
+    `newest` names the newest book of each of the budgets, and of those whose closed periods the hold was reserved in.
+    """
     tenant = command.caller.tenant
     if isinstance(command, Reserve):
-        if hold is not None:
-            return ()
-        return tuple(
-            (tenant, budgets[(tenant, level)].book_id) for level in path_of(tenant, command.budget_ids, budgets)
-        )
+        levels = path_of(tenant, command.budget_ids, budgets) if hold is None else ()
+        return [(tenant, newest[(tenant, level)]) for level in levels]
     if isinstance(command, OnBudget):
-        budget = budgets.get(command.budget_key)
-        return () if budget is None else ((tenant, budget.book_id),)
+        book_id = newest.get(command.budget_key)
+        return () if book_id is None else ((tenant, book_id),)
     if hold is None or isinstance(command, _POSTING_NOTHING):
         return ()
-    return tuple((tenant, book) for book in hold.books)
+    books = [(tenant, book_id) for book_id in hold.books]
+    if may_carry_on(command):
+        later = (newest.get((tenant, budget_of(book_id))) for book_id in hold.books)
+        books += [(tenant, book_id) for book_id in later if book_id is not None]
+    return books

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
+from ledger.domain.commands import FileParked, NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
     Appraisal,
     appraise_proof,
@@ -33,6 +33,7 @@ from ledger.domain.model import (
 from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.observations import observe
+from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
@@ -106,7 +107,8 @@ def overrun(command: Report, hold: Hold, cost: Decimal) -> tuple[str, ...]:
 
 def too_much(work: Work, hold: Hold, more: Decimal, expense: Decimal) -> tuple[str, ...]:
     """Why `more` cannot be taken from the path and `expense` not be booked: a balance would outgrow NUMERIC(38,18)."""
-    full = [book_id for book_id in hold.books if not work.journal.book(hold.tenant, book_id).can_hold(more)]
+    books = [work.journal.book(hold.tenant, book_id) for book_id in hold.books]
+    full = [book.book.book_id for book in (*books, *books_beyond(work, hold)) if not book.can_hold(more)]
     if expense and not work.journal.peek(financial_book(hold, work.loaded.stripe)).can_expense(expense):
         full.append("of expenses")
     return tuple(f"book {name} would be above what the ledger can hold" for name in full)
@@ -131,9 +133,9 @@ def reject(
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
-            if classification is not Classification.ESTIMATE:
-                detail = {"evidence_id": str(evidence_id)}
-                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
+        if _shows_execution(command, hold, classification):
+            detail = {"evidence_id": str(evidence_id)}
+            observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -148,6 +150,15 @@ def reject(
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
     )
+
+
+def _shows_execution(command: Report, hold: Hold, classification: Classification) -> bool:
+    """Whether usage of the call is the first of it that is more than an estimate.
+
+    A hold that was made after its evidence is born with `execution_seen`: what is filed then is the first that says so.
+    """
+    is_first = not hold.execution_seen or isinstance(command, FileParked)
+    return isinstance(command.evidence, Usage) and is_first and classification is not Classification.ESTIMATE
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
@@ -218,6 +229,7 @@ def _settle(
         operation_id=hold.operation_id,
         effective_at=command.evidence.observed_at,
     )
+    carry_on(work, hold, hold.amount - cost, actor)
     work.journal.count(hold, -1)
     work.decision.resolutions.append(
         Resolution(

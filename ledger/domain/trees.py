@@ -3,6 +3,7 @@
 from ledger.domain.batch import Outcome
 from ledger.domain.budget_commands import CloseBudget, MoveBudget
 from ledger.domain.model import Budget
+from ledger.domain.opening import book_at, newest_book
 from ledger.domain.refusals import Reason
 from ledger.domain.work import Work, refuse
 
@@ -56,8 +57,8 @@ def standing(work: Work, budget: Budget) -> Outcome:
 
 
 def answer(work: Work, budget: Budget) -> Outcome:
-    """A budget and its book as they are now."""
-    book = work.journal.book(budget.tenant, budget.book_id).closed()
+    """A budget as it is now, and its book as it is, or would be if the period that it is now were opened."""
+    book = book_at(budget, newest_book(work, budget).closed(), work.now, work.clocks(budget.schedule))
     return Outcome(budget=budget, book=book, as_of=work.now)
 
 

@@ -1,7 +1,7 @@
 """The desk on which a batch is decided: what was loaded, what is decided so far, and the journal between them."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from ledger.domain.batch import Decision, Loaded, Outcome
@@ -9,6 +9,7 @@ from ledger.domain.cards import PriceCard
 from ledger.domain.commands import Command
 from ledger.domain.journal import Journal
 from ledger.domain.model import Budget, Grant, Hold
+from ledger.domain.periods import Schedule
 from ledger.domain.policies import BUILT_IN, EvidencePolicy
 from ledger.domain.refusals import Reason, Refusal
 
@@ -21,6 +22,7 @@ class Work:
         self.decision = Decision()
         self.journal = Journal(loaded, self.decision)
         self.budgets: dict[tuple[str, str], Budget] = dict(loaded.budgets)
+        self.newest: dict[tuple[str, str], str] = dict(loaded.newest)
         self.closed: set[tuple[str, str]] = set(loaded.closed_budgets)
         self.cards: dict[tuple[str, str, int], PriceCard] = dict(loaded.cards)
         self.policies: dict[tuple[str, str], EvidencePolicy] = dict(loaded.policies)
@@ -36,6 +38,10 @@ class Work:
     @property
     def now(self) -> datetime:
         return self.loaded.now
+
+    def clocks(self, schedule: Schedule) -> tzinfo:
+        """The clocks by which a schedule goes."""
+        return self.loaded.zones[schedule.zone] if schedule.zone else UTC
 
     def change(self, hold: Hold, **changes: Any) -> Hold:
         """The hold with the changes, one version on, to be written."""

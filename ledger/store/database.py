@@ -51,22 +51,26 @@ _MOST_BOOKS = 200_000
 class Memory:
     """What never changes in the database once it is committed, and therefore need not be read again.
 
-    `cards` are versions of price cards by (tenant, card_id, version); `books` are the keys of books that exist.
+    `cards` are versions of price cards by (tenant, card_id, version); `books` are the keys of books that exist, `closed` of those
+    whose periods are over and followed by another.
     """
 
     cards: dict[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     books: set[tuple[str, str]] = field(default_factory=set)
+    closed: set[tuple[str, str]] = field(default_factory=set)
 
     def forget(self) -> None:
         self.cards.clear()
         self.books.clear()
+        self.closed.clear()
 
     def trim(self) -> None:
         """Forgets everything of a kind that has become too many: it is read again when needed."""
         if len(self.cards) > _MOST_CARDS:
             self.cards.clear()
-        if len(self.books) > _MOST_BOOKS:
-            self.books.clear()
+        for books in (self.books, self.closed):
+            if len(books) > _MOST_BOOKS:
+                books.clear()
 
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ same reason it asks whether a budget changed meanwhile (its path, its caps, its 
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
@@ -27,7 +27,7 @@ from ledger.domain.commands import (
     Resolve,
 )
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Classification, Grant, Hold, Resolution, SeenFact, Sign
+from ledger.domain.model import Book, Budget, Classification, Grant, Hold, Resolution, SeenFact, Sign
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -36,17 +36,20 @@ from ledger.domain.needs import (
     card_of,
     fact_brought,
     financial_book,
+    may_carry_on,
     may_post_expense,
     needs_resolutions,
     policy_needed,
     subtree_moved,
     tree_changed,
+    zones_named,
 )
 from ledger.domain.parking import MOST_PARKED
 from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.arrays import Integers
+from ledger.store.clocks import clocks_of
 from ledger.store.database import Memory, memory_of
 from ledger.store.pipeline import StaleRow, pipeline, rows_of
 from ledger.store.statements import (
@@ -79,7 +82,11 @@ _budget_key = (_budget.tenant, _budget.budget_id)
 LOCK_TREES = statement(
     "SELECT pg_advisory_xact_lock(tree) FROM unnest($1::bigint[]) AS trees (tree)", ["tree"], [Integers]
 )
-BUDGET_CHAINS = chains(t.budget, _budget_key, _budget.path)
+_book_of_budget = (_book.tenant, _book.budget_id)
+BUDGET_CHAINS = chains(
+    t.budget, _budget_key, _budget.path, select(_book.book_id).where(t.is_newest).limit(ONE), _book_of_budget
+)
+NEWEST_BOOKS = look_up(select(*_book_of_budget, _book.book_id).where(t.is_newest).limit(ONE), _book_of_budget)
 SUBTREES = subtrees(t.budget, _budget_key, t.parent_id)
 CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
 OPEN_BOOKS = open_missing(t.book)
@@ -155,6 +162,10 @@ CLOCK = statement("SELECT clock_timestamp(), pg_current_xact_id()::text")
 _WITHOUT_HOLD = (OnBudget, PutPriceCard, PutEvidencePolicy)
 
 
+class _Outlived(Exception):
+    """A period of a hold turned out to be closed: it takes a look at the newest book, which must be locked in its turn."""
+
+
 def load(
     connection: Connection, commands: Sequence[Command], stripe: int, new_id: Callable[[], UUID]
 ) -> tuple[Loaded, str]:
@@ -163,6 +174,17 @@ def load(
     The locks are held until the transaction ends. Raises StaleRow if a book that was there is gone or a budget was changed, and
     sqlalchemy.exc.DBAPIError if the database refuses or cannot be reached.
     """
+    while True:
+        try:
+            return _load(connection, commands, stripe, new_id)
+        except _Outlived:
+            # What is closed stays so, and is remembered: the second time it is known before the locks.
+            connection.rollback()
+
+
+def _load(
+    connection: Connection, commands: Sequence[Command], stripe: int, new_id: Callable[[], UUID]
+) -> tuple[Loaded, str]:
     memory = memory_of(connection)
     with pipeline(connection) as p:
         p.send(LOCK_TREES, _trees(commands))
@@ -171,10 +193,14 @@ def load(
         chained = p.send(BUDGET_CHAINS, sorted(named))
         below = p.send(SUBTREES, sorted({key for c in commands if (key := subtree_moved(c)) is not None}))
     holds = {(hold.tenant, hold.operation_id): hold for hold in map(rows.hold_from, rows_of(held))}
-    found = map(rows.budget_from, (*rows_of(chained), *rows_of(below)))
+    chain = rows_of(chained)
+    found = map(rows.budget_from, (*(row[:-1] for row in chain), *rows_of(below)))
     budgets = {(budget.tenant, budget.budget_id): budget for budget in found}
+    carrying = {book for c in commands if may_carry_on(c) for book in _books_of(holds.get(_hold_key(c)))}
+    closed_before = carrying & memory.closed
+    newest_books = {(row[0], row[1]): row[-1] for row in chain} | _newest(connection, closed_before)
     financial = _financial_books(commands, holds, stripe)
-    budget_books = {key for c in commands for key in books_to_lock(c, holds.get(_hold_key(c)), budgets)}
+    budget_books = {key for c in commands for key in books_to_lock(c, holds.get(_hold_key(c)), budgets, newest_books)}
     to_lock = sorted(budget_books | financial.keys())
     to_open = [financial[key] for key in sorted(financial.keys() - memory.books)]
     cards = _cards_needed(commands, holds)
@@ -209,6 +235,7 @@ def load(
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
     _still_there(memory, to_lock, books)
+    _learn_closed(memory, [book for key in carrying - closed_before if (book := books.get(key)) is not None])
     now, transaction_id = rows_of(clock)[0]
     loaded = Loaded(
         now=now.astimezone(UTC),
@@ -218,6 +245,8 @@ def load(
         books=books,
         closed_budgets=frozenset(rows_of(closed)),
         budgets=budgets,
+        newest=newest_books,
+        zones=_clocks(commands, budgets.values()),
         cards=known | _read_cards(memory, rows_of(pinned), rows_of(newest)),
         receipts={receipt[:4]: receipt for receipt in map(rows.receipt_from, rows_of(receipts))},
         exclusive={(tenant, key): operation_id for tenant, key, operation_id in rows_of(exclusive)},
@@ -235,6 +264,35 @@ def load(
 
 def _hold_key(command: Command) -> Key:
     return (command.caller.tenant, "") if isinstance(command, _WITHOUT_HOLD) else command.hold_key
+
+
+def _books_of(hold: Hold | None) -> Iterable[Key]:
+    return () if hold is None else ((hold.tenant, book_id) for book_id in hold.books)
+
+
+def _learn_closed(memory: Memory, held: Iterable[Book]) -> None:
+    """Books of holds of which it was not known before the locks that they are closed. Raises _Outlived if there is one."""
+    outlived = {(book.tenant, book.book_id) for book in held if book.closed}
+    if outlived:
+        memory.closed |= outlived
+        raise _Outlived
+
+
+def _newest(connection: Connection, closed: Iterable[Key]) -> dict[Key, str]:
+    """The newest books of the budgets of books that are closed; asked only if there are any."""
+    budgets = sorted({(tenant, budget_of(book_id)) for tenant, book_id in closed})
+    if not budgets:
+        return {}
+    with pipeline(connection) as p:
+        found = p.send(NEWEST_BOOKS, budgets)
+    return {(tenant, budget_id): book_id for tenant, budget_id, book_id in rows_of(found)}
+
+
+def _clocks(commands: Iterable[Command], budgets: Iterable[Budget]) -> dict[str, tzinfo]:
+    """The clocks of the time zones that budgets and commands name, from the system's database; each is read once."""
+    names = {budget.schedule.zone for budget in budgets} - {""}
+    names.update(zone for command in commands for zone in zones_named(command))
+    return {name: clocks_of(name) for name in names}
 
 
 def _financial_books(commands: Sequence[Command], holds: Mapping[Key, Hold], stripe: int) -> dict[Key, Book]:

@@ -4,7 +4,8 @@ A row is a tuple in the order of its table's columns, which is the order of the 
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
 from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Resolution, Role
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
@@ -58,24 +60,39 @@ def hold_row(hold: Hold) -> Row:
 
 
 def book_from(row: Row) -> Book:
-    tenant, book_id, budget_id, provider, model, currency, floor, *rest = row
+    tenant, book_id, budget_id, provider, model, currency, floor, *rest, kind, cap, carried = row
+    rest += (rollover_from(kind, cap), carried)
     return Book(tenant, book_id, budget_id, currency, floor, provider, model, *rest)
+
+
+def rollover_from(kind: str, cap: Decimal | None) -> Rollover:
+    return NO_ROLLOVER if kind == NO_ROLLOVER.kind else Rollover(RolloverKind(kind), cap)
 
 
 book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
     "open_holds", "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
+    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried",
 )  # fmt: skip
 
 
 def budget_from(row: Row) -> Budget:
-    tenant, budget_id, path, *rest = row
+    tenant, budget_id, path, *rest, period, zone, anchor, seconds, rollover, cap = row
+    rest += (_schedule_from(period, zone, anchor, seconds), rollover_from(rollover, cap))
     return Budget(tenant, budget_id, tuple(path), *rest)
+
+
+def _schedule_from(period: str, zone: str, anchor: datetime | None, seconds: int | None) -> Schedule:
+    if period == NO_PERIODS.kind:
+        return NO_PERIODS
+    at = None if anchor is None else anchor.astimezone(UTC)
+    return Schedule(PeriodKind(period), zone, at, None if seconds is None else timedelta(seconds=seconds))
 
 
 budget_row: Callable[[Budget], Row] = attrgetter(
     "tenant", "budget_id", "path", "currency", "display_name", "limit", "created_at", "max_hold", "max_open_holds", "closed_at",
-    "version",
+    "version", "credit_line", "schedule.kind", "schedule.zone", "schedule.anchor", "schedule.seconds", "rollover.kind",
+    "rollover.cap",
 )  # fmt: skip
 
 

@@ -19,11 +19,23 @@ _CHANGING_HOLD = (
     "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "provider_receipt", "revision",
     "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
-_CHANGING_BOOK = ("floor", "closed", "version", "open_holds", *t.BALANCES)
-_CHANGING_BUDGET = ("path", "max_hold", "max_open_holds", "closed_at", "version")
+# Columns that are named otherwise in the model.
+_ROLLOVER = {"rollover": "rollover.kind", "rollover_cap": "rollover.cap"}
+_SCHEDULE = {
+    "period": "schedule.kind", "zone": "schedule.zone", "anchor": "schedule.anchor", "period_seconds": "schedule.seconds",
+}  # fmt: skip
+_CHANGING_BOOK = {
+    **{name: name for name in ("floor", "closed", "version", "open_holds", *t.BALANCES, "period_end", "carried")},
+    **_ROLLOVER,
+}
+_CHECKED_BOOK = ("budget_id", "provider", "period_start")
+_CHANGING_BUDGET = {
+    **{name: name for name in ("path", "display_name", "max_hold", "max_open_holds", "closed_at", "version", "credit_line")},
+    "limit_amount": "limit", **_SCHEDULE, **_ROLLOVER,
+}  # fmt: skip
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
-_book_change = attrgetter("tenant", "book_id", "budget_id", "provider", *_CHANGING_BOOK)
-_budget_change = attrgetter("tenant", "budget_id", *_CHANGING_BUDGET)
+_book_change = attrgetter("tenant", "book_id", *_CHECKED_BOOK, *_CHANGING_BOOK.values())
+_budget_change = attrgetter("tenant", "budget_id", *_CHANGING_BUDGET.values())
 
 _receipt_key = itemgetter(0, 1, 2, 3)
 
@@ -38,8 +50,8 @@ NEW_BOOKS = append(t.book)
 NEW_HOLDS = append(t.hold)
 # A row that was read under its lock is at the version before. These guards hold if it was not.
 CHANGED_HOLDS = change(t.hold, _CHANGING_HOLD, "hold.version = excluded.version - 1")
-CHANGED_BUDGETS = change(t.budget, _CHANGING_BUDGET, "budget.version = excluded.version - 1")
-CHANGED_BOOKS = change(t.book, _CHANGING_BOOK, "book.version <= excluded.version", checked=("budget_id", "provider"))
+CHANGED_BUDGETS = change(t.budget, tuple(_CHANGING_BUDGET), "budget.version = excluded.version - 1")
+CHANGED_BOOKS = change(t.book, tuple(_CHANGING_BOOK), "book.version <= excluded.version", checked=_CHECKED_BOOK)
 NEW_ENTRIES = append(t.entry)
 NEW_POSTINGS = append(t.posting)
 NEW_RECEIPTS = append(t.receipt)
@@ -73,8 +85,9 @@ def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:
     with pipeline(connection) as p:
         p.send(NEW_BUDGETS, [rows.budget_row(budget) for budget, known in budgets if not known])
         budgets_written = p.send(CHANGED_BUDGETS, changed_budgets)
-        p.send(NEW_BOOKS, [rows.book_row(book) for book, known in books if not known])
+        # A book is closed before the next of its budget is opened: one is open at a time.
         books_written = p.send(CHANGED_BOOKS, changed_books)
+        p.send(NEW_BOOKS, [rows.book_row(book) for book, known in books if not known])
         p.send(NEW_HOLDS, [rows.hold_row(hold) for hold, known in holds if not known])
         holds_written = p.send(CHANGED_HOLDS, changed_holds)
         p.send(NEW_ENTRIES, d.entries)

@@ -144,8 +144,11 @@ def remove(table: Table) -> Statement:
     return _compile(delete(table).where(*(c == k.c[c.name] for c in keys)), keys)
 
 
-def chains(table: Table, key: Sequence[Column[Any]], path: Column[Any]) -> Statement:
-    """The rows on the paths of the rows with the keys, each once: their whole chains."""
+def chains(
+    table: Table, key: Sequence[Column[Any]], path: Column[Any], beside: Select[Any], beside_key: Sequence[Column[Any]]
+) -> Statement:
+    """The rows on the paths of the rows with the keys, each once: their whole chains. Each with the one of `beside` that has its
+    key, which is there."""
     tenant, name = key
     k = _unnest(key, "k")
     end = select(path).where(tenant == k.c[tenant.name], name == k.c[name.name]).limit(ONE).lateral("named")
@@ -159,7 +162,9 @@ def chains(table: Table, key: Sequence[Column[Any]], path: Column[Any]) -> State
         .subquery("levels")
     )
     found = columns_of(table).where(tenant == steps.c[tenant.name], name == steps.c.step).limit(ONE).lateral("found")
-    return _compile(select(*found.c).select_from(steps.join(found, true())), key)
+    its_key = zip(beside_key, (steps.c[tenant.name], steps.c.step), strict=True)
+    its = beside.where(*(c == of for c, of in its_key)).lateral("beside")
+    return _compile(select(*found.c, *its.c).select_from(steps.join(found, true()).join(its, true())), key)
 
 
 def changed_since(keys: Sequence[Column[Any]], version: Column[Any]) -> Statement:

@@ -51,12 +51,28 @@ budget = Table(
     Column("max_open_holds", Integer, nullable=True),
     _time("closed_at", null=True),
     Column("version", BigInteger, nullable=False),
+    _money("credit_line"),
+    _text("period"),
+    _text("zone"),
+    _time("anchor", null=True),
+    Column("period_seconds", BigInteger, nullable=True),
+    _text("rollover"),
+    _money("rollover_cap", null=True),
     # Lists of ids travel as one text, joined by a control character.
     CheckConstraint("budget_id !~ '[[:cntrl:]]'", name="id_has_no_control_characters"),
     CheckConstraint("path[cardinality(path)] = budget_id", name="path_ends_at_the_budget"),
     CheckConstraint("cardinality(path) <= 8", name="path_has_at_most_eight_levels"),
     CheckConstraint("limit_amount >= 0", name="limit_is_not_negative"),
     CheckConstraint("max_hold >= 0 AND max_open_holds >= 0", name="caps_are_not_negative"),
+    CheckConstraint(
+        "credit_line >= 0 AND (credit_line = 0 OR limit_amount IS NOT NULL)", name="credit_line_is_below_a_limit"
+    ),
+    CheckConstraint("(rollover = 'CAP') = (rollover_cap IS NOT NULL)", name="rollover_has_a_cap_if_it_says_so"),
+    CheckConstraint(
+        "(period = 'FIXED') = (period_seconds IS NOT NULL) AND (period <> 'FIXED' OR period_seconds > 0 AND anchor IS NOT NULL)",
+        name="fixed_period_has_anchor_and_length",
+    ),
+    CheckConstraint("(period IN ('DAY', 'WEEK', 'MONTH')) = (zone <> '')", name="calendar_period_has_a_zone"),
 )
 
 parent_id = literal_column("(path[cardinality(path) - 1])", Text(collation="C"))
@@ -78,6 +94,11 @@ book = Table(
     Column("version", BigInteger, nullable=False),
     Column("open_holds", BigInteger, nullable=False),
     *(_money(balance) for balance in BALANCES),
+    _time("period_start", null=True),
+    _time("period_end", null=True),
+    _text("rollover"),
+    _money("rollover_cap", null=True),
+    _money("carried"),
     CheckConstraint(
         "authority + deficit = available + held + unknown + spent", name="authority_and_deficit_equal_the_rest"
     ),
@@ -87,9 +108,10 @@ book = Table(
         "deficit = 0 OR (floor IS NOT NULL AND available = floor)", name="available_above_floor_means_deficit_zero"
     ),
     CheckConstraint(
-        "authority >= 0 AND held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0",
-        name="no_balance_but_available_is_negative",
+        "held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0", name="no_balance_but_available_is_negative"
     ),
+    # A period may begin in debt: then what was carried into it is below zero.
+    CheckConstraint("authority >= 0 OR carried < 0", name="authority_is_negative_only_by_what_was_carried"),
     # A stripe may: it is a summand, and a correction lowers whichever stripe its batch has.
     CheckConstraint("budget_id IS NULL OR expense = 0", name="expense_is_the_financial_books"),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
@@ -97,9 +119,16 @@ book = Table(
     CheckConstraint(
         "open_holds >= 0 AND (open_holds > 0 OR held = 0 AND unknown = 0)", name="money_is_held_by_open_holds"
     ),
+    CheckConstraint("(budget_id IS NULL) = (period_start IS NULL)", name="period_is_of_a_budget"),
+    CheckConstraint("period_end > period_start", name="period_ends_after_its_start"),
+    CheckConstraint("NOT closed OR period_end IS NOT NULL", name="closed_means_that_the_period_ended"),
     # Hot rows: room for several versions of each on its page, so that updates stay HOT.
     postgresql_with={"fillfactor": 30},
 )
+
+# Which book of a budget is open, and that there is one at most. Written when a period is opened or closed, and at no posting.
+is_newest = text("budget_id IS NOT NULL AND NOT closed")
+Index("book_one_open_per_budget", book.c.tenant, book.c.budget_id, unique=True, postgresql_where=is_newest)
 
 hold = Table(
     "hold",

@@ -22,50 +22,59 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ledger.v1 import money_pb2 as ledger_dot_v1_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ledger/v1/budget.proto\x12\tledger.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15ledger/v1/money.proto\"\xe1\x02\n\x06\x42udget\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x11\n\tparent_id\x18\x02 \x01(\t\x12\x10\n\x08\x63urrency\x18\x03 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x04 \x01(\t\x12\x12\n\x05limit\x18\x05 \x01(\tH\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x08\x62\x61lances\x18\x07 \x01(\x0b\x32\x13.ledger.v1.Balances\x12\x15\n\x08max_hold\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\t \x01(\x05H\x02\x88\x01\x01\x12.\n\nclose_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\x0b \x01(\x03\x42\x08\n\x06_limitB\x0b\n\t_max_holdB\x11\n\x0f_max_open_holds\"\xbf\x01\n\x08\x42\x61lances\x12\x11\n\tauthority\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\t\x12\x0c\n\x04held\x18\x03 \x01(\t\x12\x0f\n\x07unknown\x18\x04 \x01(\t\x12\r\n\x05spent\x18\x05 \x01(\t\x12\x0f\n\x07\x64\x65\x66icit\x18\x06 \x01(\t\x12)\n\x05\x61s_of\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_holds\x18\x08 \x01(\x03\x12\x0f\n\x07\x62ook_id\x18\t \x01(\t\"\xee\x01\n\x13\x43reateBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x05 \x01(\t\x12\x12\n\x05limit\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08max_hold\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\x08 \x01(\x05H\x02\x88\x01\x01\x42\x08\n\x06_limitB\x0b\n\t_max_holdB\x11\n\x0f_max_open_holds\"K\n\x14\x43reateBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"%\n\x10GetBudgetRequest\x12\x11\n\tbudget_id\x18\x01 \x01(\t\"6\n\x11GetBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\"N\n\x12ListBudgetsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\"R\n\x13ListBudgetsResponse\x12\"\n\x07\x62udgets\x18\x01 \x03(\x0b\x32\x11.ledger.v1.Budget\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"u\n\x12GrantBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12 \n\x06\x61mount\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Money\x12\x11\n\treference\x18\x04 \x01(\t\"J\n\x13GrantBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"\xc6\x01\n\x13UpdateBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x15\n\x08max_hold\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\x05 \x01(\x05H\x01\x88\x01\x01\x42\x0b\n\t_max_holdB\x11\n\x0f_max_open_holds\"\\\n\x14UpdateBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08\"@\n\x12\x43loseBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\"[\n\x13\x43loseBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08\"R\n\x11MoveBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\"Z\n\x12MoveBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08\x32\xae\x04\n\rBudgetService\x12O\n\x0c\x43reateBudget\x12\x1e.ledger.v1.CreateBudgetRequest\x1a\x1f.ledger.v1.CreateBudgetResponse\x12\x46\n\tGetBudget\x12\x1b.ledger.v1.GetBudgetRequest\x1a\x1c.ledger.v1.GetBudgetResponse\x12L\n\x0bListBudgets\x12\x1d.ledger.v1.ListBudgetsRequest\x1a\x1e.ledger.v1.ListBudgetsResponse\x12L\n\x0bGrantBudget\x12\x1d.ledger.v1.GrantBudgetRequest\x1a\x1e.ledger.v1.GrantBudgetResponse\x12O\n\x0cUpdateBudget\x12\x1e.ledger.v1.UpdateBudgetRequest\x1a\x1f.ledger.v1.UpdateBudgetResponse\x12L\n\x0b\x43loseBudget\x12\x1d.ledger.v1.CloseBudgetRequest\x1a\x1e.ledger.v1.CloseBudgetResponse\x12I\n\nMoveBudget\x12\x1c.ledger.v1.MoveBudgetRequest\x1a\x1d.ledger.v1.MoveBudgetResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ledger/v1/budget.proto\x12\tledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15ledger/v1/money.proto\"\xac\x04\n\x06\x42udget\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x11\n\tparent_id\x18\x02 \x01(\t\x12\x10\n\x08\x63urrency\x18\x03 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x04 \x01(\t\x12\x12\n\x05limit\x18\x05 \x01(\tH\x00\x88\x01\x01\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x08\x62\x61lances\x18\x07 \x01(\x0b\x32\x13.ledger.v1.Balances\x12\x15\n\x08max_hold\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\t \x01(\x05H\x02\x88\x01\x01\x12.\n\nclose_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\x0b \x01(\x03\x12\x13\n\x0b\x63redit_line\x18\x0c \x01(\t\x12!\n\x06period\x18\r \x01(\x0b\x32\x11.ledger.v1.Period\x12%\n\x08rollover\x18\x0e \x01(\x0b\x32\x13.ledger.v1.Rollover\x12\x35\n\x11period_start_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0fperiod_end_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x08\n\x06_limitB\x0b\n\t_max_holdB\x11\n\x0f_max_open_holds\"\x97\x01\n\x06Period\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.ledger.v1.PeriodKind\x12\x0c\n\x04zone\x18\x02 \x01(\t\x12/\n\x0b\x61nchor_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06length\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\">\n\x08Rollover\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.ledger.v1.RolloverKind\x12\x0b\n\x03\x63\x61p\x18\x02 \x01(\t\"\xd0\x01\n\x08\x42\x61lances\x12\x11\n\tauthority\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\t\x12\x0c\n\x04held\x18\x03 \x01(\t\x12\x0f\n\x07unknown\x18\x04 \x01(\t\x12\r\n\x05spent\x18\x05 \x01(\t\x12\x0f\n\x07\x64\x65\x66icit\x18\x06 \x01(\t\x12)\n\x05\x61s_of\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_holds\x18\x08 \x01(\x03\x12\x0f\n\x07\x62ook_id\x18\t \x01(\t\x12\x0f\n\x07\x63\x61rried\x18\n \x01(\t\"\xe2\x02\n\x13\x43reateBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x05 \x01(\t\x12\x12\n\x05limit\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08max_hold\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\x08 \x01(\x05H\x02\x88\x01\x01\x12\x18\n\x0b\x63redit_line\x18\t \x01(\tH\x03\x88\x01\x01\x12!\n\x06period\x18\n \x01(\x0b\x32\x11.ledger.v1.Period\x12%\n\x08rollover\x18\x0b \x01(\x0b\x32\x13.ledger.v1.RolloverB\x08\n\x06_limitB\x0b\n\t_max_holdB\x11\n\x0f_max_open_holdsB\x0e\n\x0c_credit_line\"K\n\x14\x43reateBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"%\n\x10GetBudgetRequest\x12\x11\n\tbudget_id\x18\x01 \x01(\t\"6\n\x11GetBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\"N\n\x12ListBudgetsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\"R\n\x13ListBudgetsResponse\x12\"\n\x07\x62udgets\x18\x01 \x03(\x0b\x32\x11.ledger.v1.Budget\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"u\n\x12GrantBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12 \n\x06\x61mount\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Money\x12\x11\n\treference\x18\x04 \x01(\t\"J\n\x13GrantBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\"\x84\x03\n\x13UpdateBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x15\n\x08max_hold\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x1b\n\x0emax_open_holds\x18\x05 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05limit\x18\x06 \x01(\tH\x02\x88\x01\x01\x12\x18\n\x0b\x63redit_line\x18\x07 \x01(\tH\x03\x88\x01\x01\x12\x19\n\x0c\x64isplay_name\x18\x08 \x01(\tH\x04\x88\x01\x01\x12!\n\x06period\x18\t \x01(\x0b\x32\x11.ledger.v1.Period\x12%\n\x08rollover\x18\n \x01(\x0b\x32\x13.ledger.v1.RolloverB\x0b\n\t_max_holdB\x11\n\x0f_max_open_holdsB\x08\n\x06_limitB\x0e\n\x0c_credit_lineB\x0f\n\r_display_name\"\\\n\x14UpdateBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08\"@\n\x12\x43loseBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\"[\n\x13\x43loseBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08\"R\n\x11MoveBudgetRequest\x12\x17\n\x0fidempotency_key\x18\x01 \x01(\t\x12\x11\n\tbudget_id\x18\x02 \x01(\t\x12\x11\n\tparent_id\x18\x03 \x01(\t\"Z\n\x12MoveBudgetResponse\x12!\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x11.ledger.v1.Budget\x12\x10\n\x08replayed\x18\x02 \x01(\x08\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x08*\x98\x01\n\nPeriodKind\x12\x1b\n\x17PERIOD_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10PERIOD_KIND_NONE\x10\x01\x12\x13\n\x0fPERIOD_KIND_DAY\x10\x02\x12\x14\n\x10PERIOD_KIND_WEEK\x10\x03\x12\x15\n\x11PERIOD_KIND_MONTH\x10\x04\x12\x15\n\x11PERIOD_KIND_FIXED\x10\x05*s\n\x0cRolloverKind\x12\x1d\n\x19ROLLOVER_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLLOVER_KIND_NONE\x10\x01\x12\x15\n\x11ROLLOVER_KIND_ALL\x10\x02\x12\x15\n\x11ROLLOVER_KIND_CAP\x10\x03\x32\xae\x04\n\rBudgetService\x12O\n\x0c\x43reateBudget\x12\x1e.ledger.v1.CreateBudgetRequest\x1a\x1f.ledger.v1.CreateBudgetResponse\x12\x46\n\tGetBudget\x12\x1b.ledger.v1.GetBudgetRequest\x1a\x1c.ledger.v1.GetBudgetResponse\x12L\n\x0bListBudgets\x12\x1d.ledger.v1.ListBudgetsRequest\x1a\x1e.ledger.v1.ListBudgetsResponse\x12L\n\x0bGrantBudget\x12\x1d.ledger.v1.GrantBudgetRequest\x1a\x1e.ledger.v1.GrantBudgetResponse\x12O\n\x0cUpdateBudget\x12\x1e.ledger.v1.UpdateBudgetRequest\x1a\x1f.ledger.v1.UpdateBudgetResponse\x12L\n\x0b\x43loseBudget\x12\x1d.ledger.v1.CloseBudgetRequest\x1a\x1e.ledger.v1.CloseBudgetResponse\x12I\n\nMoveBudget\x12\x1c.ledger.v1.MoveBudgetRequest\x1a\x1d.ledger.v1.MoveBudgetResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.budget_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BUDGET']._serialized_start=128
-  _globals['_BUDGET']._serialized_end=481
-  _globals['_BALANCES']._serialized_start=484
-  _globals['_BALANCES']._serialized_end=675
-  _globals['_CREATEBUDGETREQUEST']._serialized_start=678
-  _globals['_CREATEBUDGETREQUEST']._serialized_end=916
-  _globals['_CREATEBUDGETRESPONSE']._serialized_start=918
-  _globals['_CREATEBUDGETRESPONSE']._serialized_end=993
-  _globals['_GETBUDGETREQUEST']._serialized_start=995
-  _globals['_GETBUDGETREQUEST']._serialized_end=1032
-  _globals['_GETBUDGETRESPONSE']._serialized_start=1034
-  _globals['_GETBUDGETRESPONSE']._serialized_end=1088
-  _globals['_LISTBUDGETSREQUEST']._serialized_start=1090
-  _globals['_LISTBUDGETSREQUEST']._serialized_end=1168
-  _globals['_LISTBUDGETSRESPONSE']._serialized_start=1170
-  _globals['_LISTBUDGETSRESPONSE']._serialized_end=1252
-  _globals['_GRANTBUDGETREQUEST']._serialized_start=1254
-  _globals['_GRANTBUDGETREQUEST']._serialized_end=1371
-  _globals['_GRANTBUDGETRESPONSE']._serialized_start=1373
-  _globals['_GRANTBUDGETRESPONSE']._serialized_end=1447
-  _globals['_UPDATEBUDGETREQUEST']._serialized_start=1450
-  _globals['_UPDATEBUDGETREQUEST']._serialized_end=1648
-  _globals['_UPDATEBUDGETRESPONSE']._serialized_start=1650
-  _globals['_UPDATEBUDGETRESPONSE']._serialized_end=1742
-  _globals['_CLOSEBUDGETREQUEST']._serialized_start=1744
-  _globals['_CLOSEBUDGETREQUEST']._serialized_end=1808
-  _globals['_CLOSEBUDGETRESPONSE']._serialized_start=1810
-  _globals['_CLOSEBUDGETRESPONSE']._serialized_end=1901
-  _globals['_MOVEBUDGETREQUEST']._serialized_start=1903
-  _globals['_MOVEBUDGETREQUEST']._serialized_end=1985
-  _globals['_MOVEBUDGETRESPONSE']._serialized_start=1987
-  _globals['_MOVEBUDGETRESPONSE']._serialized_end=2077
-  _globals['_BUDGETSERVICE']._serialized_start=2080
-  _globals['_BUDGETSERVICE']._serialized_end=2638
+  _globals['_PERIODKIND']._serialized_start=2856
+  _globals['_PERIODKIND']._serialized_end=3008
+  _globals['_ROLLOVERKIND']._serialized_start=3010
+  _globals['_ROLLOVERKIND']._serialized_end=3125
+  _globals['_BUDGET']._serialized_start=160
+  _globals['_BUDGET']._serialized_end=716
+  _globals['_PERIOD']._serialized_start=719
+  _globals['_PERIOD']._serialized_end=870
+  _globals['_ROLLOVER']._serialized_start=872
+  _globals['_ROLLOVER']._serialized_end=934
+  _globals['_BALANCES']._serialized_start=937
+  _globals['_BALANCES']._serialized_end=1145
+  _globals['_CREATEBUDGETREQUEST']._serialized_start=1148
+  _globals['_CREATEBUDGETREQUEST']._serialized_end=1502
+  _globals['_CREATEBUDGETRESPONSE']._serialized_start=1504
+  _globals['_CREATEBUDGETRESPONSE']._serialized_end=1579
+  _globals['_GETBUDGETREQUEST']._serialized_start=1581
+  _globals['_GETBUDGETREQUEST']._serialized_end=1618
+  _globals['_GETBUDGETRESPONSE']._serialized_start=1620
+  _globals['_GETBUDGETRESPONSE']._serialized_end=1674
+  _globals['_LISTBUDGETSREQUEST']._serialized_start=1676
+  _globals['_LISTBUDGETSREQUEST']._serialized_end=1754
+  _globals['_LISTBUDGETSRESPONSE']._serialized_start=1756
+  _globals['_LISTBUDGETSRESPONSE']._serialized_end=1838
+  _globals['_GRANTBUDGETREQUEST']._serialized_start=1840
+  _globals['_GRANTBUDGETREQUEST']._serialized_end=1957
+  _globals['_GRANTBUDGETRESPONSE']._serialized_start=1959
+  _globals['_GRANTBUDGETRESPONSE']._serialized_end=2033
+  _globals['_UPDATEBUDGETREQUEST']._serialized_start=2036
+  _globals['_UPDATEBUDGETREQUEST']._serialized_end=2424
+  _globals['_UPDATEBUDGETRESPONSE']._serialized_start=2426
+  _globals['_UPDATEBUDGETRESPONSE']._serialized_end=2518
+  _globals['_CLOSEBUDGETREQUEST']._serialized_start=2520
+  _globals['_CLOSEBUDGETREQUEST']._serialized_end=2584
+  _globals['_CLOSEBUDGETRESPONSE']._serialized_start=2586
+  _globals['_CLOSEBUDGETRESPONSE']._serialized_end=2677
+  _globals['_MOVEBUDGETREQUEST']._serialized_start=2679
+  _globals['_MOVEBUDGETREQUEST']._serialized_end=2761
+  _globals['_MOVEBUDGETRESPONSE']._serialized_start=2763
+  _globals['_MOVEBUDGETRESPONSE']._serialized_end=2853
+  _globals['_BUDGETSERVICE']._serialized_start=3128
+  _globals['_BUDGETSERVICE']._serialized_end=3686
 # @@protoc_insertion_point(module_scope)

@@ -5,10 +5,12 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ledger.v1 import money_pb2 as _money_pb2
 import builtins as _builtins
 import sys
@@ -20,6 +22,60 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _PeriodKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PeriodKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PeriodKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PERIOD_KIND_UNSPECIFIED: _PeriodKind.ValueType  # 0
+    PERIOD_KIND_NONE: _PeriodKind.ValueType  # 1
+    """One period without an end."""
+    PERIOD_KIND_DAY: _PeriodKind.ValueType  # 2
+    """By the clocks of a zone: days begin at midnight, weeks on Monday, months on the first."""
+    PERIOD_KIND_WEEK: _PeriodKind.ValueType  # 3
+    PERIOD_KIND_MONTH: _PeriodKind.ValueType  # 4
+    PERIOD_KIND_FIXED: _PeriodKind.ValueType  # 5
+    """Of equal length, whatever clocks do."""
+
+class PeriodKind(_PeriodKind, metaclass=_PeriodKindEnumTypeWrapper): ...
+
+PERIOD_KIND_UNSPECIFIED: PeriodKind.ValueType  # 0
+PERIOD_KIND_NONE: PeriodKind.ValueType  # 1
+"""One period without an end."""
+PERIOD_KIND_DAY: PeriodKind.ValueType  # 2
+"""By the clocks of a zone: days begin at midnight, weeks on Monday, months on the first."""
+PERIOD_KIND_WEEK: PeriodKind.ValueType  # 3
+PERIOD_KIND_MONTH: PeriodKind.ValueType  # 4
+PERIOD_KIND_FIXED: PeriodKind.ValueType  # 5
+"""Of equal length, whatever clocks do."""
+Global___PeriodKind: _TypeAlias = PeriodKind  # noqa: Y015
+
+class _RolloverKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RolloverKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RolloverKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ROLLOVER_KIND_UNSPECIFIED: _RolloverKind.ValueType  # 0
+    ROLLOVER_KIND_NONE: _RolloverKind.ValueType  # 1
+    """A period leaves nothing to the next."""
+    ROLLOVER_KIND_ALL: _RolloverKind.ValueType  # 2
+    """All that is left, or missing."""
+    ROLLOVER_KIND_CAP: _RolloverKind.ValueType  # 3
+    """What is left up to a cap, and all that is missing."""
+
+class RolloverKind(_RolloverKind, metaclass=_RolloverKindEnumTypeWrapper): ...
+
+ROLLOVER_KIND_UNSPECIFIED: RolloverKind.ValueType  # 0
+ROLLOVER_KIND_NONE: RolloverKind.ValueType  # 1
+"""A period leaves nothing to the next."""
+ROLLOVER_KIND_ALL: RolloverKind.ValueType  # 2
+"""All that is left, or missing."""
+ROLLOVER_KIND_CAP: RolloverKind.ValueType  # 3
+"""What is left up to a cap, and all that is missing."""
+Global___RolloverKind: _TypeAlias = RolloverKind  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
@@ -36,6 +92,11 @@ class Budget(_message.Message):
     MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
     CLOSE_TIME_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    CREDIT_LINE_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    ROLLOVER_FIELD_NUMBER: _builtins.int
+    PERIOD_START_TIME_FIELD_NUMBER: _builtins.int
+    PERIOD_END_TIME_FIELD_NUMBER: _builtins.int
     budget_id: _builtins.str
     parent_id: _builtins.str
     """Empty: a root."""
@@ -49,6 +110,8 @@ class Budget(_message.Message):
     """How many holds may be open (not terminal) at a time, counted in the book of the current period. Absent: no cap."""
     version: _builtins.int
     """Grows by one with each change of the budget itself; its balances are not part of it."""
+    credit_line: _builtins.str
+    """How far below zero `available` may go."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -57,6 +120,18 @@ class Budget(_message.Message):
     def close_time(self) -> _timestamp_pb2.Timestamp:
         """Absent: it is not closed."""
 
+    @_builtins.property
+    def period(self) -> Global___Period: ...
+    @_builtins.property
+    def rollover(self) -> Global___Rollover: ...
+    @_builtins.property
+    def period_start_time(self) -> _timestamp_pb2.Timestamp:
+        """The period that it is now, which the balances are of. It need not have been opened yet: that is done by the first that
+        reserves, grants or changes the settings in it. An absent end is none.
+        """
+
+    @_builtins.property
+    def period_end_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -71,10 +146,15 @@ class Budget(_message.Message):
         max_open_holds: _builtins.int | None = ...,
         close_time: _timestamp_pb2.Timestamp | None = ...,
         version: _builtins.int = ...,
+        credit_line: _builtins.str = ...,
+        period: Global___Period | None = ...,
+        rollover: Global___Rollover | None = ...,
+        period_start_time: _timestamp_pb2.Timestamp | None = ...,
+        period_end_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
@@ -90,6 +170,70 @@ class Budget(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_open_holds) -> _WhichOneofReturnType__max_open_holds | None: ...
 
 Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class Period(_message.Message):
+    """When the limit begins anew."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    ANCHOR_TIME_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
+    kind: Global___PeriodKind.ValueType
+    zone: _builtins.str
+    """For DAY, WEEK and MONTH: a name of the IANA database, such as Europe/Berlin. Empty: UTC."""
+    @_builtins.property
+    def anchor_time(self) -> _timestamp_pb2.Timestamp:
+        """In whole seconds. Required for FIXED. For DAY, WEEK and MONTH: periods begin at its time of the day, weekday or day of the month
+        in the zone; in a month that has no such day, on its last.
+        """
+
+    @_builtins.property
+    def length(self) -> _duration_pb2.Duration:
+        """For FIXED, in whole seconds."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___PeriodKind.ValueType = ...,
+        zone: _builtins.str = ...,
+        anchor_time: _timestamp_pb2.Timestamp | None = ...,
+        length: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["anchor_time", b"anchor_time", "length", b"length"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchor_time", b"anchor_time", "kind", b"kind", "length", b"length", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Period: _TypeAlias = Period  # noqa: Y015
+
+@_typing.final
+class Rollover(_message.Message):
+    """What is carried from a period into the next when that is opened, and later of what comes free or is missing in it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    CAP_FIELD_NUMBER: _builtins.int
+    kind: Global___RolloverKind.ValueType
+    cap: _builtins.str
+    """For CAP: the most that is carried into a period."""
+    def __init__(
+        self,
+        *,
+        kind: Global___RolloverKind.ValueType = ...,
+        cap: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cap", b"cap", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rollover: _TypeAlias = Rollover  # noqa: Y015
 
 @_typing.final
 class Balances(_message.Message):
@@ -108,6 +252,7 @@ class Balances(_message.Message):
     AS_OF_FIELD_NUMBER: _builtins.int
     OPEN_HOLDS_FIELD_NUMBER: _builtins.int
     BOOK_ID_FIELD_NUMBER: _builtins.int
+    CARRIED_FIELD_NUMBER: _builtins.int
     authority: _builtins.str
     available: _builtins.str
     held: _builtins.str
@@ -117,7 +262,9 @@ class Balances(_message.Message):
     open_holds: _builtins.int
     """Holds that have the book on their path and are not terminal."""
     book_id: _builtins.str
-    """The book that these are the balances of."""
+    """The book that these are the balances of; of a period that was not opened yet, the one that it will have."""
+    carried: _builtins.str
+    """What was carried into the period; below zero: what was missing. It is part of `authority`, which it can make negative."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -132,10 +279,11 @@ class Balances(_message.Message):
         as_of: _timestamp_pb2.Timestamp | None = ...,
         open_holds: _builtins.int = ...,
         book_id: _builtins.str = ...,
+        carried: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "book_id", b"book_id", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "authority", b"authority", "available", b"available", "book_id", b"book_id", "carried", b"carried", "deficit", b"deficit", "held", b"held", "open_holds", b"open_holds", "spent", b"spent", "unknown", b"unknown"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -153,6 +301,9 @@ class CreateBudgetRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     MAX_HOLD_FIELD_NUMBER: _builtins.int
     MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    CREDIT_LINE_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    ROLLOVER_FIELD_NUMBER: _builtins.int
     idempotency_key: _builtins.str
     budget_id: _builtins.str
     parent_id: _builtins.str
@@ -161,6 +312,16 @@ class CreateBudgetRequest(_message.Message):
     limit: _builtins.str
     max_hold: _builtins.str
     max_open_holds: _builtins.int
+    credit_line: _builtins.str
+    """Absent: 0. Only with a limit."""
+    @_builtins.property
+    def period(self) -> Global___Period:
+        """Absent: none."""
+
+    @_builtins.property
+    def rollover(self) -> Global___Rollover:
+        """Absent: none."""
+
     def __init__(
         self,
         *,
@@ -172,17 +333,24 @@ class CreateBudgetRequest(_message.Message):
         limit: _builtins.str | None = ...,
         max_hold: _builtins.str | None = ...,
         max_open_holds: _builtins.int | None = ...,
+        credit_line: _builtins.str | None = ...,
+        period: Global___Period | None = ...,
+        rollover: Global___Rollover | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "rollover", b"rollover"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__credit_line: _TypeAlias = _typing.Literal["credit_line"]  # noqa: Y015
+    _WhichOneofArgType__credit_line: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line"]  # noqa: Y015
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     _WhichOneofReturnType__max_hold: _TypeAlias = _typing.Literal["max_hold"]  # noqa: Y015
     _WhichOneofArgType__max_hold: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold"]  # noqa: Y015
     _WhichOneofReturnType__max_open_holds: _TypeAlias = _typing.Literal["max_open_holds"]  # noqa: Y015
     _WhichOneofArgType__max_open_holds: _TypeAlias = _typing.Literal["_max_open_holds", b"_max_open_holds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__credit_line) -> _WhichOneofReturnType__credit_line | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
     @_typing.overload
@@ -367,14 +535,28 @@ class UpdateBudgetRequest(_message.Message):
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     MAX_HOLD_FIELD_NUMBER: _builtins.int
     MAX_OPEN_HOLDS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    CREDIT_LINE_FIELD_NUMBER: _builtins.int
+    DISPLAY_NAME_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    ROLLOVER_FIELD_NUMBER: _builtins.int
     idempotency_key: _builtins.str
     budget_id: _builtins.str
     max_hold: _builtins.str
     max_open_holds: _builtins.int
+    limit: _builtins.str
+    credit_line: _builtins.str
+    display_name: _builtins.str
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """Which of the fields below are changed; at least one. A field that is in it and absent is taken away: no cap."""
+        """Which of the fields below are changed; at least one. A field that is in it and absent is taken away: no limit, no cap,
+        no credit line, no name, no periods, no rollover.
+        """
 
+    @_builtins.property
+    def period(self) -> Global___Period: ...
+    @_builtins.property
+    def rollover(self) -> Global___Rollover: ...
     def __init__(
         self,
         *,
@@ -383,15 +565,32 @@ class UpdateBudgetRequest(_message.Message):
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         max_hold: _builtins.str | None = ...,
         max_open_holds: _builtins.int | None = ...,
+        limit: _builtins.str | None = ...,
+        credit_line: _builtins.str | None = ...,
+        display_name: _builtins.str | None = ...,
+        period: Global___Period | None = ...,
+        rollover: Global___Rollover | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "update_mask", b"update_mask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "idempotency_key", b"idempotency_key", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__credit_line: _TypeAlias = _typing.Literal["credit_line"]  # noqa: Y015
+    _WhichOneofArgType__credit_line: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line"]  # noqa: Y015
+    _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
+    _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     _WhichOneofReturnType__max_hold: _TypeAlias = _typing.Literal["max_hold"]  # noqa: Y015
     _WhichOneofArgType__max_hold: _TypeAlias = _typing.Literal["_max_hold", b"_max_hold"]  # noqa: Y015
     _WhichOneofReturnType__max_open_holds: _TypeAlias = _typing.Literal["max_open_holds"]  # noqa: Y015
     _WhichOneofArgType__max_open_holds: _TypeAlias = _typing.Literal["_max_open_holds", b"_max_open_holds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__credit_line) -> _WhichOneofReturnType__credit_line | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__display_name) -> _WhichOneofReturnType__display_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hold) -> _WhichOneofReturnType__max_hold | None: ...
     @_typing.overload

@@ -98,14 +98,17 @@ class BudgetServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GrantBudget(self, request, context):
-        """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin.
+        """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
+        periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateBudget(self, request, context):
-        """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin.
+        """Changes what the mask names. Limit, credit line, caps and rollover hold at once: a limit that is raised adds to the period that it
+        is now, one that is lowered takes from it, down to a deficit. Another period begins where the running one ends. No hold that
+        is there is touched. Roles: finance, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

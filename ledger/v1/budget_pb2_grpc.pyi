@@ -40,9 +40,14 @@ class BudgetServiceStub:
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_pb2.ListBudgetsRequest, _budget_pb2.ListBudgetsResponse]
     """In order of budget_id. Roles: finance, auditor, admin."""
     GrantBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]
-    """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+    """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
+    periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
+    """
     UpdateBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.UpdateBudgetRequest, _budget_pb2.UpdateBudgetResponse]
-    """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+    """Changes what the mask names. Limit, credit line, caps and rollover hold at once: a limit that is raised adds to the period that it
+    is now, one that is lowered takes from it, down to a deficit. Another period begins where the running one ends. No hold that
+    is there is touched. Roles: finance, admin.
+    """
     CloseBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.CloseBudgetRequest, _budget_pb2.CloseBudgetResponse]
     """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
     are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
@@ -65,9 +70,14 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_pb2.ListBudgetsRequest, _budget_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """In order of budget_id. Roles: finance, auditor, admin."""
     GrantBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]  # type: ignore[assignment]
-    """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+    """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
+    periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
+    """
     UpdateBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.UpdateBudgetRequest, _budget_pb2.UpdateBudgetResponse]  # type: ignore[assignment]
-    """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+    """Changes what the mask names. Limit, credit line, caps and rollover hold at once: a limit that is raised adds to the period that it
+    is now, one that is lowered takes from it, down to a deficit. Another period begins where the running one ends. No hold that
+    is there is touched. Roles: finance, admin.
+    """
     CloseBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.CloseBudgetRequest, _budget_pb2.CloseBudgetResponse]  # type: ignore[assignment]
     """Ends a budget for good. Reserves on any path through it, grants to it and dispatches of holds that have it on their path
     are refused as BUDGET_CLOSED; what is open there still resolves. Roles: admin.
@@ -111,7 +121,9 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _budget_pb2.GrantBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_budget_pb2.GrantBudgetResponse, _abc.Awaitable[_budget_pb2.GrantBudgetResponse]]:
-        """Adds money to the budget; what is in deficit is repaid first. Roles: finance, admin."""
+        """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
+        periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
+        """
 
     @_abc_1.abstractmethod
     def UpdateBudget(
@@ -119,7 +131,10 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _budget_pb2.UpdateBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_budget_pb2.UpdateBudgetResponse, _abc.Awaitable[_budget_pb2.UpdateBudgetResponse]]:
-        """Changes what the mask names. It concerns what is reserved from then on, and no hold that is there. Roles: admin."""
+        """Changes what the mask names. Limit, credit line, caps and rollover hold at once: a limit that is raised adds to the period that it
+        is now, one that is lowered takes from it, down to a deficit. Another period begins where the running one ends. No hold that
+        is there is touched. Roles: finance, admin.
+        """
 
     @_abc_1.abstractmethod
     def CloseBudget(

@@ -36,6 +36,10 @@ class _EntryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EntryKind.V
     ENTRY_KIND_SETTLE: _EntryKind.ValueType  # 6
     ENTRY_KIND_CORRECT: _EntryKind.ValueType  # 7
     """The difference between a resolution and the one that it replaced."""
+    ENTRY_KIND_LIMIT: _EntryKind.ValueType  # 8
+    """A limit, or a credit line, was changed."""
+    ENTRY_KIND_ROLLOVER: _EntryKind.ValueType  # 9
+    """What a period left to a later one."""
 
 class EntryKind(_EntryKind, metaclass=_EntryKindEnumTypeWrapper): ...
 
@@ -48,6 +52,10 @@ ENTRY_KIND_OUTCOME_UNKNOWN: EntryKind.ValueType  # 5
 ENTRY_KIND_SETTLE: EntryKind.ValueType  # 6
 ENTRY_KIND_CORRECT: EntryKind.ValueType  # 7
 """The difference between a resolution and the one that it replaced."""
+ENTRY_KIND_LIMIT: EntryKind.ValueType  # 8
+"""A limit, or a credit line, was changed."""
+ENTRY_KIND_ROLLOVER: EntryKind.ValueType  # 9
+"""What a period left to a later one."""
 Global___EntryKind: _TypeAlias = EntryKind  # noqa: Y015
 
 class _Account:
@@ -297,7 +305,7 @@ class GetBalanceRequest(_message.Message):
     CURRENCY_FIELD_NUMBER: _builtins.int
     account: Global___Account.ValueType
     budget_id: _builtins.str
-    """For the accounts of a budget."""
+    """For the accounts of a budget, in the period that it is now."""
     provider: _builtins.str
     """For EXPENSE and PAYABLE: empty means all."""
     model: _builtins.str

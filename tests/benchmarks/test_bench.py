@@ -1,5 +1,6 @@
 """The benchmark works, and compares like with like. Nothing is timed here."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -36,10 +37,12 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
         "hot_over_spread",
         "coalesced_over_alone",
         "guarded_over_raw",
+        "four_levels_over_one",
         "as_sent_over_buckets",
     } <= found.keys()
     assert all(low <= high for low, high in found["ranges"].values())
-    assert all(name in report.figures(done.notes) for name in report.UNITS)
+    measured = document(done.notes).keys()
+    assert all(name in report.figures(done.notes) for name in report.UNITS if name in measured)
     assert "PostgreSQL" in report.breakdown(done.parts, found["noop_unary_rps"])
     assert "1 trials" in report.method(TINY)
 
@@ -52,6 +55,13 @@ def test_a_part_is_measured_on_its_own() -> None:
     assert "unary_rps" not in found
     assert "guarded_over_raw" in report.figures(done.notes)
     assert not done.parts
+
+
+def test_a_past_is_made_and_measured() -> None:
+    done = run(replace(TINY, past=25), ["past"])
+    found = document(done.notes)
+    assert found["ledger_mismatches"] == 0
+    assert {"grown_over_young", "read_grown_over_young"} <= found.keys()
 
 
 def test_the_sql_writes_the_rows_of_the_service(server_url: str, tmp_path: Path) -> None:

@@ -21,10 +21,15 @@ def budget_id(number: int) -> str:
     return f"team-{number:04d}"
 
 
-def create_budget(number: int) -> budget_pb2.CreateBudgetRequest:
+def create_budget(number: int, parent: int | None = None) -> budget_pb2.CreateBudgetRequest:
     name = budget_id(number)
     return budget_pb2.CreateBudgetRequest(
-        idempotency_key=f"create-{name}", budget_id=name, currency=CURRENCY, display_name=name, limit=LIMIT
+        idempotency_key=f"create-{name}",
+        budget_id=name,
+        parent_id="" if parent is None else budget_id(parent),
+        currency=CURRENCY,
+        display_name=name,
+        limit=LIMIT,
     )
 
 

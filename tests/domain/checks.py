@@ -1,13 +1,15 @@
 """The lines of a table that look at the books."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from ledger.domain.cards import GROUP_OF_BUCKET
 from ledger.domain.filing import filing
 from ledger.domain.money import ZERO, plain
+from ledger.domain.opening import book_at
 from tests.domain.world import World
 
 PATIENCE = timedelta(hours=24)
@@ -34,6 +36,8 @@ def _say(value: Any) -> str:
         return ",".join(value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
     return plain(value) if isinstance(value, Decimal) else str(value)
 
 
@@ -43,8 +47,31 @@ def _same(line: str, row: Any, expected: Mapping[str, str]) -> None:
 
 
 def balance(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
-    """`balance org available=4 held=6`"""
-    _same(line, world.books[("t1", f"{words[0]}#0")], options)
+    """`balance org available=4 held=6` of the period that is open; `balance org@1` of the first of its periods."""
+    budget_id, _, number = words[0].partition("@")
+    books = sorted(book_id for tenant, book_id in world.books if tenant == "t1" and book_id.startswith(f"{budget_id}#"))
+    _same(line, world.books[("t1", books[int(number or 0) - 1])], options)
+
+
+def periods(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`periods org 2025-03-01T00:00Z 2025-03-02T00:00Z`: where those that were opened begin"""
+    starts = [b.period_start for b in world.books.values() if b.budget_id == words[0]]
+    assert sorted(map(_say, starts)) == words[1:], f"{line}\n  found {starts}"
+
+
+def shown(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`shown org available=4`: as it would stand if the period that it is now were opened"""
+    budget = world.budgets[("t1", words[0])]
+    newest = world.books[("t1", world.newest()[("t1", words[0])])]
+    zone = ZoneInfo(budget.schedule.zone) if budget.schedule.zone else UTC
+    _same(line, book_at(budget, newest, world.now, zone), options)
+
+
+def at(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
+    """`at 2025-03-30T00:30+01:00`: the time moves on to it"""
+    moment = datetime.fromisoformat(words[0]).astimezone(UTC)
+    assert moment >= world.now, line
+    world.now = moment
 
 
 def hold(world: World, line: str, words: list[str], options: dict[str, str]) -> None:
@@ -167,4 +194,7 @@ CHECKS: Mapping[str, Callable[[World, str, list[str], dict[str, str]], None]] = 
     "waits": waits,
     "worker": worker,
     "tree": tree,
+    "periods": periods,
+    "shown": shown,
+    "at": at,
 }

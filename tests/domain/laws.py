@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -39,6 +40,7 @@ def check(world: "World") -> None:
             open_holds[(hold.tenant, book_id)] += 1
         expenses[(hold.tenant, hold.quote.provider, hold.quote.model, hold.currency)] += hold.settled or 0
         _check_hold(world, hold)
+    _check_periods(world)
     for (tenant, book_id), book in world.books.items():
         assert versions[(tenant, book_id)] == list(range(1, book.version + 1)), "versions have no gap"
         for account in Account:
@@ -132,6 +134,36 @@ def _check_feed(world: "World") -> None:
     }
     assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
     assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
+
+
+def _check_periods(world: "World") -> None:
+    """The periods of a budget do not overlap, the last is open, and what is in it follows from its settings."""
+    kinds = {entry_id: entry.kind for entry_id, entry in world.entries.items()}
+    authorized: dict[tuple[str, str, EntryKind], Decimal] = defaultdict(Decimal)
+    for posting in world.postings:
+        if posting.account is Account.AUTHORITY:
+            authorized[(posting.tenant, posting.book_id, kinds[posting.entry_id])] += posting.amount
+    for (tenant, budget_id), budget in world.budgets.items():
+        books = sorted(
+            (b for b in world.books.values() if (b.tenant, b.budget_id) == (tenant, budget_id)), key=lambda b: b.book_id
+        )
+        for earlier, later in pairwise(books):
+            assert earlier.period_end is not None
+            assert later.period_start is not None
+            assert earlier.period_end <= later.period_start, "periods do not overlap"
+        assert [b.closed for b in books] == [True] * (len(books) - 1) + [False], "the last is open"
+        newest = books[-1]
+        assert newest.floor == budget.floor
+        assert newest.rollover == budget.rollover
+        limit = (
+            authorized[(tenant, newest.book_id, EntryKind.OPEN)] + authorized[(tenant, newest.book_id, EntryKind.LIMIT)]
+        )
+        assert limit == (budget.limit or 0), "AUTHORITY of the period has the limit"
+        assert newest.carried == authorized[(tenant, newest.book_id, EntryKind.ROLLOVER)], (
+            "and what was carried into it"
+        )
+        granted = sum(authorized[(tenant, b.book_id, EntryKind.GRANT)] for b in books)
+        assert granted == sum(g.amount for g in world.grants.values() if (g.tenant, g.budget_id) == (tenant, budget_id))
 
 
 def _check_hold(world: "World", hold: Hold) -> None:

@@ -1,7 +1,8 @@
 """The table language of the tests: one line is one command with its expected outcome, or one check of the books.
 
     budget org USD 10 under=root -> ok          (`unlimited` is no limit; `max_hold=5 max_open=3` are caps)
-    caps org max_hold=6 max_open=none -> ok     (those that are named are changed)
+    budget org USD 10 day=Asia/Shanghai rollover=cap:5 credit=3 -> ok      (week=, month= with anchor=; fixed=30s)
+    update org limit=unlimited max_hold=6 max_open=none -> ok              (what is named is changed; none=yes: no periods)
     move team under=org -> ok                   (without `under` to the root)
     close org -> ok
     reserve op1 org,team 6 nonce=n1 -> ok send  (a FIXED quote of 6; with a nonce the hold is born DISPATCHING)
@@ -21,7 +22,7 @@ reader.
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -57,6 +58,7 @@ from ledger.domain.commands import (
 )
 from ledger.domain.model import Caller, Classification, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
+from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy, Rule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from tests.domain.checks import CHECKS, SHORT
@@ -298,25 +300,48 @@ def _believed(amount: str | None) -> tuple[Decimal, str] | None:
 
 
 def budget(caller: Caller, key: str, words: list[str], options: Options) -> Command:
-    budget_id, currency, limit = words
-    most = None if limit == "unlimited" else parse_amount(limit)
-    name = options.pop("name", budget_id)
-    _, caps = _caps(options)
-    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, name, most, **caps)
+    budget_id, currency, options["limit"] = words
+    options.setdefault("name", budget_id)
+    return CreateBudget(caller, key, budget_id, options.pop("under", None), currency, **_settings(options))
 
 
-def caps(caller: Caller, key: str, words: list[str], options: Options) -> Command:
-    mask, changes = _caps(options)
-    return UpdateBudget(caller, key, words[0], mask, **changes)
+def update(caller: Caller, key: str, words: list[str], options: Options) -> Command:
+    changes = _settings(options)
+    return UpdateBudget(caller, key, words[0], tuple(sorted(changes)), **changes)
 
 
-def _caps(options: Options) -> tuple[tuple[str, ...], dict[str, Any]]:
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "max_hold": ("max_hold", parse_amount),
+    "max_open": ("max_open_holds", int),
+    "limit": ("limit", parse_amount),
+    "credit": ("credit_line", parse_amount),
+    "name": ("display_name", str),
+    "rollover": ("rollover", lambda value: _rollover(*value.split(":"))),
+}
+
+
+def _settings(options: Options) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    for option, name, kind in (("max_hold", "max_hold", parse_amount), ("max_open", "max_open_holds", int)):
+    for option, (name, kind) in _SETTINGS.items():
         if option in options:
             value = options.pop(option)
-            changes[name] = None if value == "none" else kind(value)
-    return tuple(sorted(changes)), changes
+            changes[name] = None if value in ("none", "unlimited") and name != "rollover" else kind(value)
+    for kind_of_period in PeriodKind:
+        if kind_of_period.lower() in options:
+            changes["schedule"] = _schedule(kind_of_period, options.pop(kind_of_period.lower()), options)
+    return changes
+
+
+def _rollover(kind: str, cap: str = "") -> Rollover:
+    return Rollover(RolloverKind(kind.upper()), parse_amount(cap) if cap else None)
+
+
+def _schedule(kind: PeriodKind, value: str, options: Options) -> Schedule:
+    anchor = options.pop("anchor", None)
+    at = None if anchor is None else datetime.fromisoformat(anchor).astimezone(UTC)
+    if kind is PeriodKind.FIXED:
+        return Schedule(kind, anchor=at, length=_span(value))
+    return Schedule(kind, "" if kind is PeriodKind.NONE else value, at)
 
 
 def move(caller: Caller, key: str, words: list[str], options: Options) -> Command:
@@ -394,7 +419,7 @@ COMMANDS: Mapping[str, Callable[[Caller, str, list[str], Options], Command]] = {
     "proof": _resolve("proof"),
     "claim": claim,
     "budget": budget,
-    "caps": caps,
+    "update": update,
     "close": _simple(CloseBudget),
     "move": move,
     "grant": grant,

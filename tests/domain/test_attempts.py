@@ -19,10 +19,10 @@ def test_a_heartbeat_extends_the_lease_and_never_shortens_it() -> None:
         + """
     after 9m
     heartbeat op1 nonce=n1 lease=10m -> ok continue                 # until 10:19
-    hold op1 DISPATCHING version=2 lease_expires_at="2025-03-01 10:19:00+00:00" generation=1
+    hold op1 DISPATCHING version=2 lease_expires_at=2025-03-01T10:19Z generation=1
     heartbeat op1 nonce=n1 lease=1m -> unchanged continue           # 10:10 is before
     heartbeat op1 nonce=n1 lease=10m -> unchanged continue
-    hold op1 DISPATCHING version=2 lease_expires_at="2025-03-01 10:19:00+00:00"
+    hold op1 DISPATCHING version=2 lease_expires_at=2025-03-01T10:19Z
     after 599s
     sys: lapse op1 -> unchanged
     dispatch op1 nonce=n1 -> unchanged send
@@ -52,7 +52,7 @@ def test_a_failure_before_anything_was_sent_allows_the_next_attempt() -> None:
     run(
         FAILED
         + """
-    hold op1 DISPATCHING attempt=1 generation=1 nonce_hash=none lease_expires_at=none retry_until="2025-03-01 10:10:00+00:00"
+    hold op1 DISPATCHING attempt=1 generation=1 nonce_hash=none lease_expires_at=none retry_until=2025-03-01T10:10Z
     observations op1 NOT_SENT attempt=1 cause=DNS_FAILURE adapter=sdk generation=1 executor=host-1 dispatcher=gw
     balance org available=4 held=6
     heartbeat op1 nonce=n1 -> ATTEMPT_NOT_CURRENT attempt=1 generation=1 state=DISPATCHING

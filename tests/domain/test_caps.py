@@ -36,7 +36,7 @@ def test_the_cap_comes_before_the_balance_and_a_refusal_moves_nothing() -> None:
     adm: budget org USD 5 max_hold=4 -> ok
     reserve op1 org 6 key=k1 -> HOLD_TOO_LARGE
     reserve op1 org 6 key=k1 -> HOLD_TOO_LARGE replayed max_hold=4      # a refusal of permission is remembered
-    adm: caps org max_hold=none -> ok
+    adm: update org max_hold=none -> ok
     reserve op1 org 6 -> INSUFFICIENT_BUDGET limit=5 available=5
     balance org available=5 held=0 open_holds=0
     hold op1 none
@@ -89,7 +89,7 @@ def test_a_cap_of_zero_admits_nothing_and_none_is_no_cap() -> None:
     run("""
     adm: budget org USD unlimited max_open=0 -> ok
     reserve op1 org 1 -> TOO_MANY_HOLDS open_holds=0 max_open_holds=0
-    adm: caps org max_open=none max_hold=0 -> ok
+    adm: update org max_open=none max_hold=0 -> ok
     reserve op2 org 0.1 -> HOLD_TOO_LARGE
     reserve op3 org 0 -> ok
     """)
@@ -100,16 +100,16 @@ def test_caps_that_are_lowered_refuse_what_is_new_and_touch_nothing_that_is_ther
     adm: budget org USD 9 -> ok
     reserve op1 org 3 -> ok
     reserve op2 org 3 -> ok
-    adm: caps org max_hold=2 max_open=1 key=k1 -> ok
-    adm: caps org max_hold=2 max_open=1 key=k1 -> unchanged replayed
-    adm: caps org max_hold=2 -> unchanged replayed
-    adm: caps org max_hold=3 key=k1 -> IDEMPOTENCY_MISMATCH
+    adm: update org max_hold=2 max_open=1 key=k1 -> ok
+    adm: update org max_hold=2 max_open=1 key=k1 -> unchanged replayed
+    adm: update org max_hold=2 -> unchanged replayed
+    adm: update org max_hold=3 key=k1 -> IDEMPOTENCY_MISMATCH
     reserve op3 org 1 -> TOO_MANY_HOLDS open_holds=2 max_open_holds=1
     dispatch op1 nonce=n1 -> ok send
     charge op1 3 -> ok
     release op2 -> ok
     reserve op4 org 1 -> ok
-    adm: caps nobody max_open=1 -> NOT_FOUND field=budget_id budget_id=nobody
+    adm: update nobody max_open=1 -> NOT_FOUND field=budget_id budget_id=nobody
     adm: budget org USD 9 -> RESOURCE_EXISTS field=max_hold
     adm: budget org USD 9 max_hold=2 -> RESOURCE_EXISTS field=max_open_holds
     """)
@@ -138,7 +138,7 @@ def test_a_hold_for_key_project_and_end_user_moves_the_union_of_three_chains_of_
         + "".join(map(chain, ("key", "project", "user")))
         + """
     reserve op1 key8,project8,user8 4 nonce=n1 -> ok send
-    adm: caps project5 max_hold=3 -> ok
+    adm: update project5 max_hold=3 -> ok
     reserve op2 key8,project8,user8 4 -> HOLD_TOO_LARGE budget_id=project5
     reserve op3 key8,user8 5 -> ok
     balance org available=1 held=9 open_holds=2                # shared by the chains, counted and debited once

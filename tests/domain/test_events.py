@@ -18,7 +18,7 @@ TABLES = {
         told BUDGET,org ENTRY,OPEN kind=OPEN books="['org#0']"
         adm: budget team USD unlimited under=org -> ok
         told BUDGET,team version=1 currency=USD parent_id=org limit=None closed=False
-        adm: caps org max_hold=5 -> ok
+        adm: update org max_hold=5 -> ok
         told BUDGET,org version=2 limit=10 closed=False
         adm: budget old USD 1 -> ok
         adm: close old -> ok

@@ -31,7 +31,7 @@ def test_a_closed_budget_takes_nothing_new_on_any_path_through_it() -> None:
     reserve op5 org 1 -> ok                                    # above it nothing is closed
     adm: grant team 1 -> BUDGET_CLOSED budget_id=team
     adm: grant key 1 -> ok                                     # below it there is a budget that is not
-    adm: caps team max_hold=1 -> BUDGET_CLOSED budget_id=team
+    adm: update team max_hold=1 -> BUDGET_CLOSED budget_id=team
     adm: budget user USD 1 under=key -> BUDGET_CLOSED budget_id=team
     adm: move lab under=key -> BUDGET_CLOSED budget_id=team
     dispatch op2 nonce=n2 -> BUDGET_CLOSED budget_id=team

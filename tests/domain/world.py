@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json, to_json
 
@@ -53,10 +54,12 @@ from ledger.domain.needs import (
     card_of,
     fact_brought,
     financial_book,
+    may_carry_on,
     may_post_expense,
     needs_resolutions,
     policy_needed,
     subtree_moved,
+    zones_named,
 )
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
@@ -118,7 +121,8 @@ class World:
         assert len(decision.outcomes) == len(commands)
         self._apply(decision)
         self._check_outcomes(commands, decision.outcomes)
-        check(self)
+        with localcontext(CONTEXT):
+            check(self)
         self._exclusive()
         return decision.outcomes
 
@@ -126,23 +130,21 @@ class World:
         holds: dict[tuple[str, str], Hold] = {}
         books: dict[tuple[str, str], Book] = {}
         cards: dict[tuple[str, str, int], PriceCard] = {}
-        budgets: dict[tuple[str, str], Budget] = {}
+        budgets = self._budgets(commands)
         closed: set[tuple[str, str]] = set()
         resolutions: dict[tuple[str, str], list[Resolution]] = {}
-        for command in commands:
-            tenant = command.caller.tenant
-            for named in budgets_named(command):
-                for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
-                    budgets[(tenant, level)] = self.budgets[(tenant, level)]
-            moved = subtree_moved(command)
-            if moved is not None:
-                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
+        newest = {key: book_id for key, book_id in self.newest().items() if key in budgets}
+        zones = {budget.schedule.zone for budget in budgets.values()} - {""}
+        zones.update(zone for command in commands for zone in zones_named(command))
         for command in commands:
             hold = None
             if not isinstance(command, OnBudget | PutPriceCard | PutEvidencePolicy):
                 hold = self.holds.get(command.hold_key)
                 holds |= {} if hold is None else {command.hold_key: hold}
-            keys = list(books_to_lock(command, hold, budgets))
+            if hold is not None and may_carry_on(command):
+                outlived = {(hold.tenant, budget_of(b)) for b in hold.books if self.books[(hold.tenant, b)].closed}
+                newest |= {key: book_id for key, book_id in self.newest().items() if key in outlived}
+            keys = list(books_to_lock(command, hold, budgets, newest))
             if hold is not None and may_post_expense(command, hold):
                 keys.append((hold.tenant, financial_book(hold, self.stripe).book_id))
             books |= {key: self.books[key] for key in keys if key in self.books}
@@ -167,6 +169,8 @@ class World:
             books=books,
             closed_budgets=frozenset(closed),
             budgets=budgets,
+            newest=newest,
+            zones={zone: ZoneInfo(zone) for zone in zones},
             cards=cards,
             receipts={c.receipt_key: self.receipts[c.receipt_key] for c in commands if c.receipt_key in self.receipts},
             exclusive={key: operation for key, operation in self._exclusive().items() if key in wanted},
@@ -192,6 +196,26 @@ class World:
             *(Sign(tenant, operation_id, p.identity, None, p.kind, p.parked_at) for p in waits),
             *(Sign(tenant, operation_id, None, i.incident_id, i.detail["kind"], i.opened_at) for i in cases),
         )
+
+    def _budgets(self, commands: Sequence[Command]) -> dict[tuple[str, str], Budget]:
+        """The chains of the budgets that are named, and what is below those that are moved."""
+        budgets: dict[tuple[str, str], Budget] = {}
+        for command in commands:
+            tenant = command.caller.tenant
+            for named in budgets_named(command):
+                for level in self.budgets[(tenant, named)].path if (tenant, named) in self.budgets else ():
+                    budgets[(tenant, level)] = self.budgets[(tenant, level)]
+            moved = subtree_moved(command)
+            if moved is not None:
+                budgets |= {key: b for key, b in self.budgets.items() if b.tenant == moved[0] and moved[1] in b.path}
+        return budgets
+
+    def newest(self) -> dict[tuple[str, str], str]:
+        """Of each budget the book that is not closed."""
+        open_books = [b for b in self.books.values() if b.budget_id is not None and not b.closed]
+        newest = {(b.tenant, b.budget_id or ""): b.book_id for b in open_books}
+        assert len(newest) == len(open_books), "one book of a budget is open"
+        return newest
 
     def _bound(self, commands: Sequence[Command]) -> dict[tuple[str, str, str], str]:
         """Who has the receipts that are to be recorded: by the evidence that brought them, or else by their own record."""

@@ -74,7 +74,13 @@ def budget(budget_id: str = "team", path: tuple[str, ...] = ("org", "team"), lim
 
 
 def book(budget_id: str = "team", **changes: Any) -> Book:
-    given: dict[str, Any] = {"tenant": T, "book_id": f"{budget_id}#0", "budget_id": budget_id, "currency": "USD"}
+    given: dict[str, Any] = {
+        "tenant": T,
+        "book_id": f"{budget_id}#0",
+        "budget_id": budget_id,
+        "currency": "USD",
+        "period_start": NOON,
+    }
     return Book(**({"floor": None} | given | changes))
 
 

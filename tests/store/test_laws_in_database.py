@@ -15,7 +15,7 @@ HOLD = {
 BOOK = {
     "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
     "version": "2", "open_holds": "1", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0",
-    "deficit": "0", "expense": "0", "payable": "0",
+    "deficit": "0", "expense": "0", "payable": "0", "period_start": "'2026-03-01'", "rollover": "'NONE'", "carried": "0",
 }  # fmt: skip
 ENTRY = "'00000000-0000-0000-0000-000000000001'"
 TRANSITION = "A hold moves only from RESERVED to RELEASED"
@@ -317,7 +317,10 @@ SHORT = {"available": "0", "authority": "10", "deficit": "2", "spent": "12"}
         (SHORT | UNBOUNDED, "book_available_above_floor_means_deficit_zero"),
         ({"held": "-1", "available": "11"}, "book_no_balance_but_available_is_negative"),
         ({"expense": "1", "payable": "1"}, "book_expense_is_the_financial_books"),
-        ({"authority": "-1", "available": "0", "deficit": "1"}, "book_no_balance_but_available_is_negative"),
+        ({"authority": "-1", "available": "0", "deficit": "1"}, "book_authority_is_negative_only_by_what_was_carried"),
+        ({"period_start": "NULL"}, "book_period_is_of_a_budget"),
+        ({"period_end": "'2026-03-01'"}, "book_period_ends_after_its_start"),
+        ({"closed": "true"}, "book_closed_means_that_the_period_ended"),
         ({"budget_id": "NULL"}, "book_is_of_a_budget_or_of_a_provider"),
         ({"provider": "'openai'"}, "book_is_of_a_budget_or_of_a_provider"),
         ({"version": "-1"}, "book_version_counts_postings"),
@@ -338,9 +341,10 @@ def test_no_book_out_of_balance(sql: Sql, row: dict[str, str], law: str) -> None
         {"open_holds": "0"},
         UNBOUNDED | {"available": "-90", "spent": "100"},
         {"floor": "-5", "available": "-5", "spent": "15"},
+        {"authority": "-1", "available": "0", "deficit": "1", "carried": "-1"},
         # A stripe is a summand: a correction may lower one that has less.
-        {"budget_id": "NULL", "provider": "''", "expense": "-3", "payable": "-3"},
-        {"budget_id": "NULL", "provider": "''", "expense": "3", "payable": "3"},
+        {"budget_id": "NULL", "period_start": "NULL", "provider": "''", "expense": "-3", "payable": "-3"},
+        {"budget_id": "NULL", "period_start": "NULL", "provider": "''", "expense": "3", "payable": "3"},
     ],
 )
 def test_books_in_balance(sql: Sql, row: dict[str, str]) -> None:
@@ -358,13 +362,28 @@ def test_book_goes_forward_and_stays_what_it_is(sql: Sql) -> None:
     refused(sql, b"UPDATE book SET version = 1", "and never goes back", "book_version")
     refused(sql, b"UPDATE book SET currency = 'EUR'", "of a book never change", "book_identity")
     refused(sql, b"UPDATE book SET budget_id = 'other'", "of a book never change", "book_identity")
+    sql.execute(b"UPDATE book SET period_end = '2026-03-02'")
+    for changed in ("period_end = '2026-03-03'", "period_end = NULL", "period_start = '2026-02-28'"):
+        law = "The boundaries of a period never change, and a book that is closed stays closed."
+        refused(sql, f"UPDATE book SET {changed}".encode(), law, "book_period")
     sql.execute(b"UPDATE book SET closed = true")
+    refused(sql, b"UPDATE book SET closed = false", law, "book_period")
+
+
+def test_a_budget_has_one_open_book(sql: Sql) -> None:
+    law = "book_one_open_per_budget"
+    sql.execute(insert("book", BOOK, period_end="'2026-03-02'"))
+    later = insert("book", BOOK, book_id="'team#1'", period_start="'2026-03-02'")
+    refused(sql, later, law, law)
+    sql.execute(b"UPDATE book SET closed = true")
+    sql.execute(later)
 
 
 def test_budget(sql: Sql) -> None:
     row = {
         "tenant": "'a'", "budget_id": "'team'", "path": "'{org,team}'", "currency": "'USD'", "display_name": "''",
-        "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'", "version": "1",
+        "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'", "version": "1", "credit_line": "0", "period": "'NONE'", "zone": "''",
+        "rollover": "'NONE'",
     }  # fmt: skip
     for changes, law in (
         ({"path": "'{team,org}'"}, "budget_path_ends_at_the_budget"),
@@ -372,6 +391,14 @@ def test_budget(sql: Sql) -> None:
         ({"limit_amount": "-1"}, "budget_limit_is_not_negative"),
         ({"max_hold": "-1"}, "budget_caps_are_not_negative"),
         ({"max_open_holds": "-1", "max_hold": "1"}, "budget_caps_are_not_negative"),
+        ({"credit_line": "-1", "limit_amount": "5"}, "budget_credit_line_is_below_a_limit"),
+        ({"credit_line": "1"}, "budget_credit_line_is_below_a_limit"),
+        ({"rollover": "'CAP'"}, "budget_rollover_has_a_cap_if_it_says_so"),
+        ({"rollover_cap": "5"}, "budget_rollover_has_a_cap_if_it_says_so"),
+        ({"period": "'FIXED'", "period_seconds": "5"}, "budget_fixed_period_has_anchor_and_length"),
+        ({"period_seconds": "5"}, "budget_fixed_period_has_anchor_and_length"),
+        ({"period": "'DAY'"}, "budget_calendar_period_has_a_zone"),
+        ({"zone": "'UTC'"}, "budget_calendar_period_has_a_zone"),
         ({"budget_id": "E'a\\x1fb'", "path": "ARRAY[E'a\\x1fb']"}, "budget_id_has_no_control_characters"),
     ):
         refused(sql, insert("budget", row, **changes), law, law)

@@ -19,6 +19,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "holds": (load.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
     "budgets": (load.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
     "books": (load.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "newest books": (load.NEWEST_BOOKS, lambda i: (T, f"team-{i}")),
     "closed budgets": (load.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
     "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
     "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
@@ -50,10 +51,10 @@ INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}',
     now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, 'rcpt-' || i, 0, NULL, NULL, NULL,
     NULL, 1
     FROM generate_series(1, {n}) i;
-INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0
-    FROM generate_series(1, {n}) i;
-INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1
-    FROM generate_series(1, {n}) i;
+INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    now(), NULL, 'NONE', NULL, 0 FROM generate_series(1, {n}) i;
+INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1, 0, 'NONE', '',
+    NULL, NULL, 'NONE', NULL FROM generate_series(1, {n}) i;
 INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
     FROM generate_series(1, {n}) i;
 """

@@ -318,10 +318,11 @@ MANY = """
         FROM hold h, generate_series(1, 20000) n WHERE h.tenant = 'acme' AND h.operation_id = 'template';
     INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
         FROM generate_series(1, 20000) n;
-    INSERT INTO budget (tenant, budget_id, path, currency, display_name, created_at, version)
-        SELECT 'acme', 'many-' || n, ARRAY['parent-' || n, 'many-' || n], 'USD', 'Many', now(), 1
-        FROM generate_series(1, 20000) n;
-    INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object('book_id', 'many-' || n || '#0'))).*
+    INSERT INTO budget SELECT (jsonb_populate_record(b, jsonb_build_object(
+            'budget_id', 'many-' || n, 'path', jsonb_build_array('parent-' || n, 'many-' || n)))).*
+        FROM budget b, generate_series(1, 20000) n WHERE b.budget_id = 'org';
+    INSERT INTO book SELECT (jsonb_populate_record(b, jsonb_build_object(
+            'book_id', 'many-' || n || '#0', 'budget_id', 'many-' || n))).*
         FROM book b, generate_series(1, 20000) n WHERE b.book_id = 'org#0';
     INSERT INTO posting SELECT 'acme', 'many-' || n || '#0', side, md5(n::text)::uuid, 'HELD', 3 - 2 * side
         FROM generate_series(1, 20000) n, generate_series(1, 2) side;
@@ -329,8 +330,9 @@ MANY = """
         FROM generate_series(1, 20000) n;
     INSERT INTO parked SELECT 'acme', 'many-' || n, gen_random_uuid(), 'i', 'USAGE', 'WEBHOOK', 'gateway-1', 'gateway', 0, '{}',
         now() FROM generate_series(1, 20000) n;
-    INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
-        FROM generate_series(1, 20000) n;
+    INSERT INTO resolution (tenant, operation_id, revision, kind, digest, amount, currency, cost_over_hold, lines, passed_ceilings,
+        actor, recorded_at)
+        SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', 1, 'USD', 0, '[]', '{}', 'a', now() FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
 """
 

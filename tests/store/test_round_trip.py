@@ -27,6 +27,7 @@ from ledger.domain.model import (
     Sign,
 )
 from ledger.domain.needs import financial_book
+from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store import tables as t
@@ -108,15 +109,18 @@ def test_budgets_with_their_chains_and_books(database: Database) -> None:
     books = [s.book(b.budget_id, floor=b.limit and Decimal(0)) for b in (org, team, user, other)]
     books[1] = replace(
         books[1], authority=Decimal("10"), available=Decimal("4.5"), held=Decimal(1), unknown=Decimal(2),
-        spent=Decimal("2.5"), closed=True, version=12, open_holds=3,
+        spent=Decimal("2.5"), version=12, open_holds=3, period_end=NOON + timedelta(days=1), carried=Decimal(-2),
+        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")),
     )  # fmt: skip
     decision = Decision(
-        budgets={(T, b.budget_id): b for b in (org, team, user, other)}, books={(T, b.book_id): b for b in books}
+        budgets={(T, b.budget_id): b for b in (org, team, user, other)},
+        books={(T, book.book_id): book for book in books},
     )
     s.write(database, decision)
     loaded = s.read(database, [s.reserve(budget_ids=("user", "nobody"))])
     assert loaded.budgets == {(T, "org"): org, (T, "team"): team, (T, "user"): user}
     assert loaded.books == {(T, b.book_id): b for b in books[:3]}
+    assert loaded.newest == {(T, name): f"{name}#0" for name in ("org", "team", "user")}
 
 
 def test_changed_book(database: Database) -> None:
@@ -124,8 +128,9 @@ def test_changed_book(database: Database) -> None:
     team = s.budget("team", ("team",))
     s.write(database, Decision(budgets={(T, "team"): team}, books={(T, "team#0"): before}))
     after = replace(
-        before, floor=Decimal(-3), closed=True, version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
-        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5), open_holds=2,
+        before, floor=Decimal(-3), version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
+        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5), open_holds=2, period_end=NOON + timedelta(days=1),
+        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")), carried=Decimal("0.25"),
     )  # fmt: skip
     command = s.reserve()
     s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
@@ -298,7 +303,19 @@ def test_changed_budget(database: Database) -> None:
     s.write(database, Decision(budgets=budgets, books={(T, f"{b}#0"): s.book(b) for b in ("org", "team", "user")}))
     command = s.reserve(budget_ids=("user",))
     assert s.read(database, [command]).budgets == budgets
-    after = replace(before, path=("user",), max_hold=None, max_open_holds=0, closed_at=NOON, version=2)
+    after = replace(
+        before,
+        path=("user",),
+        display_name="Somebody",
+        limit=Decimal(7),
+        max_hold=None,
+        max_open_holds=0,
+        closed_at=NOON,
+        version=2,
+        credit_line=Decimal("1.5"),
+        schedule=Schedule(PeriodKind.FIXED, anchor=NOON.replace(microsecond=0), length=timedelta(seconds=90)),
+        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")),
+    )
     s.write(database, Decision(budgets={(T, "user"): after}), s.read(database, [command]))
     assert s.read(database, [command]).budgets == {(T, "user"): after}
 
@@ -330,11 +347,15 @@ def test_clock_and_transaction(database: Database) -> None:
 
 
 def test_tables_have_the_fields_of_the_model() -> None:
-    renamed = {"limit": "limit_amount"}
+    flat = {
+        "limit": ["limit_amount"],
+        "schedule": ["period", "zone", "anchor", "period_seconds"],
+        "rollover": ["rollover", "rollover_cap"],
+    }
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
         (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()), (t.parked, s.parked()),
         (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
-        assert {renamed.get(name, name) for name in names} == set(table.c.keys()), table.name
+        assert {column for name in names for column in flat.get(name, [name])} == set(table.c.keys()), table.name

@@ -1,8 +1,10 @@
 """How many statements a batch costs does not depend on how many commands it has."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -19,6 +21,7 @@ from ledger.domain.attempt_commands import (
 from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, Release
 from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
+from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
@@ -177,6 +180,24 @@ def test_corrections_and_what_they_superseded(database: Database, recorder: Reco
         assert cost(database, recorder, corrections) == 7 + 8
         # The key of what was superseded: the same, without anything to save.
         assert cost(database, recorder, [s.settle(i, "0.5") for i in ids]) == 7
+
+
+def test_a_period_that_a_hold_outlived_costs_one_look_up_more(database: Database, recorder: Recorder) -> None:
+    seconds = Schedule(PeriodKind.FIXED, anchor=datetime(2026, 1, 1, tzinfo=UTC), length=timedelta(seconds=1))
+    all_of_it = Rollover(RolloverKind.ALL)
+    s.apply(
+        database,
+        [CreateBudget(ADMIN, "k", "team", None, "USD", "", Decimal(9999), schedule=seconds, rollover=all_of_it)],
+    )
+    ids = [f"op-{i:03}" for i in range(500)]
+    s.apply(database, [s.dispatched(i) for i in ("warm-1", "warm-2", "one", *ids)])
+    time.sleep(1.1)
+    s.apply(database, [s.reserve("next")])
+    # The first is told by the locked book that its period is closed, and opens a stripe; the second learns that it is there.
+    for warm in ("warm-1", "warm-2"):
+        s.apply(database, [s.settle(warm)])
+    for few_or_many in (["one"], ids):
+        assert cost(database, recorder, commands("settle", few_or_many)) == sum(COSTS["settle"]) + 1
 
 
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from ledger.domain.model import Account, Book, Budget, Entry, EntryKind, Posting
 from ledger.domain.money import plain
 from ledger.service.translate.answers import write_money, write_time
+from ledger.service.translate.periods import write_settings
 from ledger.v1 import budget_pb2, journal_pb2
 
 _ACCOUNTS = {account: journal_pb2.Account.Value(f"ACCOUNT_{account}") for account in Account}
@@ -28,6 +29,12 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     if budget.closed_at is not None:
         write_time(message.close_time, budget.closed_at)
     message.version = budget.version
+    message.credit_line = plain(budget.credit_line)
+    write_settings(message, budget)
+    if book.period_start is not None:
+        write_time(message.period_start_time, book.period_start)
+    if book.period_end is not None:
+        write_time(message.period_end_time, book.period_end)
     balances = message.balances
     balances.authority = plain(book.authority)
     balances.available = plain(book.available)
@@ -36,6 +43,7 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     balances.spent = plain(book.spent)
     balances.deficit = plain(book.deficit)
     balances.open_holds = book.open_holds
+    balances.carried = plain(book.carried)
     balances.book_id = book.book_id
     if as_of is not None:
         write_time(balances.as_of, as_of)

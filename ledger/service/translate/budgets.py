@@ -1,11 +1,13 @@
 """Requests about budgets and price cards, to commands."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
 from ledger.domain.model import Caller
+from ledger.domain.money import ZERO
+from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER
 from ledger.service.translate.cards import read_card
 from ledger.service.translate.fields import (
     MAX_INT32,
@@ -19,6 +21,7 @@ from ledger.service.translate.fields import (
     text,
     under,
 )
+from ledger.service.translate.periods import rollover, schedule
 from ledger.v1 import budget_pb2, price_pb2
 
 
@@ -30,8 +33,7 @@ def create_budget(request: budget_pb2.CreateBudgetRequest, caller: Caller) -> Cr
         optional_identifier(request.parent_id, "parent_id"),
         currency(request.currency, "currency"),
         text(request.display_name, "display_name"),
-        amount(request.limit, "limit") if request.HasField("limit") else None,
-        **{field: _given(request, field) for field in CHANGEABLE},
+        **_settings(request, (field for field in CHANGEABLE if field != "display_name")),
     )
 
 
@@ -46,21 +48,40 @@ def update_budget(request: budget_pb2.UpdateBudgetRequest, caller: Caller) -> Up
         caller,
         identifier(request.idempotency_key, "idempotency_key"),
         identifier(request.budget_id, "budget_id"),
-        mask,
-        **{field: _given(request, field) for field in mask},
+        tuple(CHANGEABLE[field].name for field in mask),
+        **_settings(request, mask),
     )
 
 
-# What UpdateBudget can change, and how each is read.
-CHANGEABLE: Final[Mapping[Any, Callable[[Any, str], Any]]] = {
-    "max_hold": amount,
-    "max_open_holds": lambda value, path: number(value, path, 0, MAX_INT32),
+class _Setting(NamedTuple):
+    """How the domain names a field, how it is read, and what it is if it is absent."""
+
+    name: str
+    read: Callable[[Any, str], Any]
+    absent: Any = None
+
+
+# What UpdateBudget can change.
+CHANGEABLE: Final[Mapping[Any, _Setting]] = {
+    "limit": _Setting("limit", amount),
+    "credit_line": _Setting("credit_line", amount, ZERO),
+    "display_name": _Setting("display_name", text, ""),
+    "period": _Setting("schedule", schedule, NO_PERIODS),
+    "rollover": _Setting("rollover", rollover, NO_ROLLOVER),
+    "max_hold": _Setting("max_hold", amount),
+    "max_open_holds": _Setting("max_open_holds", lambda value, path: number(value, path, 0, MAX_INT32)),
 }
 
 
-def _given(request: budget_pb2.CreateBudgetRequest | budget_pb2.UpdateBudgetRequest, field: Any) -> Any:
-    """A changeable field in the domain's type; None if it is absent."""
-    return CHANGEABLE[field](getattr(request, field), field) if request.HasField(field) else None
+def _settings(
+    request: budget_pb2.CreateBudgetRequest | budget_pb2.UpdateBudgetRequest, names: Iterable[Any]
+) -> dict[str, Any]:
+    """Changeable fields in the domain's names and types."""
+    chosen = {field: CHANGEABLE[field] for field in names}
+    return {
+        name: read(getattr(request, field), field) if request.HasField(field) else absent
+        for field, (name, read, absent) in chosen.items()
+    }
 
 
 def close_budget(request: budget_pb2.CloseBudgetRequest, caller: Caller) -> CloseBudget:

@@ -11,6 +11,7 @@ from ledger.store.laws.entries import ENTRIES
 from ledger.store.laws.events import EVENTS
 from ledger.store.laws.holds import HOLDS
 from ledger.store.laws.law import EXAMPLES, Law, Measured, measure, snapshot
+from ledger.store.laws.periods import PERIODS
 from ledger.store.laws.records import RECORDS
 from ledger.store.laws.schema import SCHEMA
 from ledger.store.laws.stored import (
@@ -27,7 +28,7 @@ from ledger.store.laws.stored import (
     resolutions,
 )
 
-LAWS = (*ENTRIES, SCHEMA, *BOOKS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS, *EVENTS)
+LAWS = (*ENTRIES, SCHEMA, *BOOKS, *PERIODS, *HOLDS, *CORRECTIONS, *ATTEMPTS, *RECORDS, *EVENTS)
 
 __all__ = [
     "EXAMPLES",

@@ -20,8 +20,9 @@ def _difference(account: Account) -> str:
 
 _SUMS = ", ".join(map(_sum, Account))
 _DIFFERENCES = ", ".join(map(_difference, Account))
-# A stripe of the financial book is only a summand: see 2.9.
-_POSITIVE = [a for a in Account if a not in {Account.AVAILABLE, Account.EXPENSE, Account.PAYABLE}]
+# A period may begin in debt, and a stripe of the financial book is only a summand: see 2.9.
+_ANY_SIGN = {Account.AVAILABLE, Account.AUTHORITY, Account.EXPENSE, Account.PAYABLE}
+_POSITIVE = [account for account in Account if account not in _ANY_SIGN]
 _NEGATIVES = ", ".join(f"CASE WHEN {account.lower()} < 0 THEN '{account} is negative' END" for account in _POSITIVE)
 
 BOOKS = (
@@ -58,13 +59,14 @@ BOOKS = (
     ),
     Law(
         "2.4",
-        "AVAILABLE is never below its floor, which is 0 for a budget with a limit; no other balance of a budget is negative.",
+        "AVAILABLE is never below its floor, the budget's; no other balance of a budget is negative, but AUTHORITY in debt.",
         f"""
         SELECT format('book %s of %s: ', b.book_id, b.tenant) || nullif(concat_ws(', ',
             CASE WHEN available < floor THEN format('AVAILABLE is %s, below %s', trim_scale(available), trim_scale(floor)) END,
-            CASE WHEN b.budget_id IS NOT NULL AND floor IS DISTINCT FROM CASE WHEN limit_amount IS NOT NULL THEN 0 END
+            CASE WHEN b.budget_id IS NOT NULL AND NOT b.closed
+                    AND floor IS DISTINCT FROM CASE WHEN limit_amount IS NOT NULL THEN -credit_line END
                 THEN format('the floor is %s', coalesce(trim_scale(floor)::text, 'absent')) END,
-            {_NEGATIVES}), '')
+            CASE WHEN authority < 0 AND carried >= 0 THEN 'AUTHORITY is negative, and no debt was carried' END, {_NEGATIVES}), '')
         FROM book b LEFT JOIN budget g ON (g.tenant, g.budget_id) = (b.tenant, b.budget_id)
         """,  # noqa: S608 - put together from the names of the accounts
     ),
@@ -80,26 +82,44 @@ BOOKS = (
     ),
     Law(
         "2.6",
-        "AUTHORITY of a budget is its limit and its grants.",
+        "AUTHORITY of a period is its limit, its grants and what was carried; the limit of the open one is the budget's.",
         """
-        SELECT CASE WHEN b.authority <> coalesce(g.limit_amount, 0) + coalesce(granted.amount, 0) THEN
-            format('book %s of %s has AUTHORITY %s, limit and grants are %s', b.book_id, b.tenant, trim_scale(b.authority),
-                trim_scale(coalesce(g.limit_amount, 0) + coalesce(granted.amount, 0))) END
-        FROM budget g JOIN book b ON (b.tenant, b.budget_id) = (g.tenant, g.budget_id)
-        LEFT JOIN (SELECT tenant, budget_id, sum(amount) AS amount FROM budget_grant GROUP BY 1, 2) granted
-            ON (granted.tenant, granted.budget_id) = (g.tenant, g.budget_id)
+        WITH authorized AS (
+            SELECT p.tenant, p.book_id,
+                coalesce(sum(p.amount) FILTER (WHERE e.kind IN ('OPEN', 'LIMIT')), 0) AS by_limit,
+                coalesce(sum(p.amount) FILTER (WHERE e.kind = 'GRANT'), 0) AS by_grants,
+                coalesce(sum(p.amount) FILTER (WHERE e.kind NOT IN ('OPEN', 'LIMIT', 'GRANT', 'ROLLOVER')), 0) AS by_others
+            FROM posting p JOIN entry e USING (tenant, entry_id) WHERE p.account = 'AUTHORITY' GROUP BY 1, 2
+        ), granted AS (
+            SELECT tenant, budget_id, sum(amount) AS amount FROM budget_grant GROUP BY 1, 2
+        )
+        SELECT CASE
+            WHEN NOT b.closed AND coalesce(a.by_limit, 0) <> coalesce(g.limit_amount, 0)
+                THEN format('book %s of %s has AUTHORITY by a limit of %s, the budget has one of %s', b.book_id, b.tenant,
+                    trim_scale(coalesce(a.by_limit, 0)), trim_scale(coalesce(g.limit_amount, 0)))
+            WHEN coalesce(a.by_others, 0) <> 0
+                THEN format('book %s of %s has AUTHORITY that is neither limit nor grant nor carried', b.book_id, b.tenant)
+            END
+        FROM book b LEFT JOIN authorized a USING (tenant, book_id)
+        LEFT JOIN budget g ON (g.tenant, g.budget_id) = (b.tenant, b.budget_id)
+        WHERE b.budget_id IS NOT NULL
+        UNION ALL
+        SELECT CASE WHEN coalesce(sum(a.by_grants), 0) <> coalesce(max(granted.amount), 0) THEN
+            format('the books of budget %s of %s were granted %s, its grants are %s', b.budget_id, b.tenant,
+                trim_scale(coalesce(sum(a.by_grants), 0)), trim_scale(coalesce(max(granted.amount), 0))) END
+        FROM book b LEFT JOIN authorized a USING (tenant, book_id)
+        LEFT JOIN granted ON (granted.tenant, granted.budget_id) = (b.tenant, b.budget_id)
+        WHERE b.budget_id IS NOT NULL GROUP BY b.tenant, b.budget_id
         """,
     ),
     Law(
         "2.7",
-        "Every budget has its book, in its currency, and stands below a parent of the same currency.",
+        "Every budget has one open book, in its currency, and stands below a parent of the same currency.",
         """
         SELECT CASE
-            WHEN b.book_id IS NULL THEN format('budget %s of %s has no book', g.budget_id, g.tenant)
+            WHEN b.book_id IS NULL THEN format('budget %s of %s has no open book', g.budget_id, g.tenant)
             WHEN b.currency <> g.currency
                 THEN format('budget %s of %s is in %s, its book in %s', g.budget_id, g.tenant, g.currency, b.currency)
-            WHEN b.budget_id IS DISTINCT FROM g.budget_id
-                THEN format('book %s of %s is not of budget %s', b.book_id, g.tenant, g.budget_id)
             WHEN g.path[cardinality(g.path)] <> g.budget_id OR cardinality(g.path) > 1 AND g.path <> parent.path || g.budget_id
                 OR cardinality(g.path) > 1 AND parent.path IS NULL
                 THEN format('the path of budget %s of %s is not its parent''s and itself', g.budget_id, g.tenant)
@@ -107,12 +127,16 @@ BOOKS = (
                 THEN format('budget %s of %s is in %s, its parent in %s', g.budget_id, g.tenant, g.currency, parent.currency)
             END
         FROM budget g
-        LEFT JOIN book b ON b.tenant = g.tenant AND b.book_id = g.budget_id || '#0'
+        LEFT JOIN book b ON b.tenant = g.tenant AND b.budget_id = g.budget_id AND NOT b.closed
         LEFT JOIN budget parent ON parent.tenant = g.tenant AND parent.budget_id = g.path[cardinality(g.path) - 1]
         UNION ALL
-        SELECT format('book %s of %s has no budget', b.book_id, b.tenant)
+        SELECT CASE
+            WHEN NOT EXISTS (SELECT FROM budget g WHERE g.tenant = b.tenant AND g.budget_id = b.budget_id)
+                THEN format('book %s of %s has no budget', b.book_id, b.tenant)
+            WHEN split_part(b.book_id, '#', 1) <> b.budget_id
+                THEN format('book %s of %s is not of budget %s', b.book_id, b.tenant, b.budget_id)
+            END
         FROM book b WHERE b.budget_id IS NOT NULL
-            AND NOT EXISTS (SELECT FROM budget g WHERE g.tenant = b.tenant AND g.budget_id = b.budget_id)
         """,
     ),
     Law(

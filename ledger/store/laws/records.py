@@ -73,9 +73,9 @@ RECORDS = (
             THEN format('grant %s to budget %s of %s is %s, its entry posted %s', g.reference, g.budget_id, g.tenant,
                 trim_scale(g.amount), coalesce(trim_scale(-posted.amount)::text, 'nothing')) END
         FROM budget_grant g LEFT JOIN (
-            SELECT tenant, entry_id, book_id, sum(amount) AS amount FROM posting
+            SELECT tenant, entry_id, split_part(book_id, '#', 1) AS budget_id, sum(amount) AS amount FROM posting
             WHERE account IN ('AVAILABLE', 'DEFICIT') GROUP BY 1, 2, 3
-        ) posted ON (posted.tenant, posted.entry_id, posted.book_id) = (g.tenant, g.entry_id, g.budget_id || '#0')
+        ) posted ON (posted.tenant, posted.entry_id, posted.budget_id) = (g.tenant, g.entry_id, g.budget_id)
         """,
     ),
     Law(

@@ -6,13 +6,18 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from ledger.domain.model import Book, Budget
+from ledger.domain.opening import book_at
+from ledger.store.clocks import clocks_of
 from ledger.store.read.page import Key, Page, page
 from ledger.store.rows import book_from, budget_from
 from ledger.store.tables import book, budget, parent_id
 
 
 class BudgetState(NamedTuple):
-    """A budget, its book, and the instant for which the balances hold: every write committed before it is in them."""
+    """A budget, its book, and the instant for which the balances hold: every write committed before it is in them.
+
+    The book is that of the period that it is then, as it would stand if it were opened, whether it was or not.
+    """
 
     budget: Budget
     book: Book
@@ -38,8 +43,7 @@ def list_budgets(
 
 
 def _states(tenant: str) -> Select[Any]:
-    # The book of the one unbounded period; the name is Budget.book_id.
-    its_book = (book.c.tenant == budget.c.tenant) & (book.c.book_id == budget.c.budget_id + "#0")
+    its_book = (book.c.tenant == budget.c.tenant) & (book.c.budget_id == budget.c.budget_id) & ~book.c.closed
     return (
         select(*budget.c, *book.c, func.transaction_timestamp())
         .select_from(budget.join(book, its_book))
@@ -50,4 +54,5 @@ def _states(tenant: str) -> Select[Any]:
 def _state(row: Any) -> BudgetState:
     *values, as_of = row
     width = len(budget.c)
-    return BudgetState(budget_from(tuple(values[:width])), book_from(tuple(values[width:])), as_of)
+    found, newest = budget_from(tuple(values[:width])), book_from(tuple(values[width:]))
+    return BudgetState(found, book_at(found, newest, as_of, clocks_of(found.schedule.zone)), as_of)

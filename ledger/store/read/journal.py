@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from ledger.domain.model import Account, Entry, EntryKind, Posting
 from ledger.domain.money import ZERO
+from ledger.store.read.budgets import get_budget
 from ledger.store.read.page import Key, Page, page
 from ledger.store.tables import book, entry, hold, posting
 
@@ -112,16 +113,17 @@ def balance(
     model: str | None = None,
     currency: str | None = None,
 ) -> Balance | None:
-    """The balance of an account of a budget; None if there is no such budget.
+    """The balance of an account of a budget, in the period that it is now; None if there is no such budget.
 
     EXPENSE and PAYABLE are the financial book's: give the currency, and perhaps provider and model. Where nothing was ever
     posted, the balance is 0.
     """
-    amount = book.c[account.value.lower()]
     if account not in FINANCIAL:
-        query = select(amount, book.c.currency, func.transaction_timestamp())
-        row = connection.execute(query.where(book.c.tenant == tenant, book.c.book_id == f"{budget_id}#0")).one_or_none()
-        return None if row is None else Balance(*row)
+        state = None if budget_id is None else get_budget(connection, tenant, budget_id)
+        if state is None:
+            return None
+        return Balance(getattr(state.book, account.value.lower()), state.budget.currency, state.as_of)
+    amount = book.c[account.value.lower()]
     assert currency is not None, "a balance of the financial book is of one currency"
     stripes = [book.c.tenant == tenant, book.c.book_id >= _FINANCIAL_FROM, book.c.book_id < _FINANCIAL_TO]
     stripes += [book.c.currency == currency]
