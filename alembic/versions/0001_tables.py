@@ -49,7 +49,10 @@ STATEMENTS = (
         CONSTRAINT budget_calendar_period_has_a_zone CHECK ((period IN ('DAY', 'WEEK', 'MONTH')) = (zone <> ''))
     )
     """,
-    "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
+    """
+    CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)
+        WHERE cardinality(path) > 1
+    """,
     """
     CREATE TABLE book (
         tenant text COLLATE "C" NOT NULL,

@@ -87,7 +87,7 @@ BUDGET_CHAINS = chains(
     t.budget, _budget_key, _budget.path, select(_book.book_id).where(t.is_newest).limit(ONE), _book_of_budget
 )
 NEWEST_BOOKS = look_up(select(*_book_of_budget, _book.book_id).where(t.is_newest).limit(ONE), _book_of_budget)
-SUBTREES = subtrees(t.budget, _budget_key, t.parent_id)
+SUBTREES = subtrees(t.budget, _budget_key, t.parent_id, t.has_parent)
 CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
 OPEN_BOOKS = open_missing(t.book)
 LOCK_BOOKS = look_up(columns_of(t.book).with_for_update(key_share=True), (_book.tenant, _book.book_id))
