@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import NoCostProof, Report, Resolve, Usage
+from ledger.domain.commands import FileParked, NoCostProof, Report, Resolve, Usage
 from ledger.domain.evidence import (
     Appraisal,
     appraise_proof,
@@ -131,9 +131,9 @@ def reject(
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage) and not hold.execution_seen:
             changes["execution_seen"] = True
-            if classification is not Classification.ESTIMATE:
-                detail = {"evidence_id": str(evidence_id)}
-                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
+        if _shows_execution(command, hold, classification):
+            detail = {"evidence_id": str(evidence_id)}
+            observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -148,6 +148,15 @@ def reject(
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
     )
+
+
+def _shows_execution(command: Report, hold: Hold, classification: Classification) -> bool:
+    """Whether usage of the call is the first of it that is more than an estimate.
+
+    A hold that was made after its evidence is born with `execution_seen`: what is filed then is the first that says so.
+    """
+    is_first = not hold.execution_seen or isinstance(command, FileParked)
+    return isinstance(command.evidence, Usage) and is_first and classification is not Classification.ESTIMATE
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:
