@@ -5,13 +5,15 @@ from uuid import UUID
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import Document, digest
 from ledger.domain.claims import differences
-from ledger.domain.commands import VerifyWrite
+from ledger.domain.commands import ON_HOLDS, VerifyWrite
 from ledger.domain.model import Incident
 from ledger.domain.work import Work
 
 
 def verify_write(work: Work, command: VerifyWrite) -> Outcome:
-    hold = work.loaded.holds.get(command.hold_key)
+    # The resource of another command is a budget or a price card, and no operation that may be named alike.
+    names_hold = command.receipt is None or command.receipt.command in ON_HOLDS
+    hold = work.loaded.holds.get(command.hold_key) if names_hold else None
     different = differences(command.claim, hold, command.receipt)
     if not different:
         return Outcome(hold=hold, applied=False, as_of=work.now)

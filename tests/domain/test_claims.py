@@ -89,6 +89,14 @@ def test_without_a_hold_everything_claimed_is_wrong_but_the_outcome_of_the_key()
     assert not [key for key in world.receipts if key[2] == "VerifyWrite"], "it claims no key"
 
 
+def test_the_key_of_a_budget_says_nothing_of_an_operation_with_its_name() -> None:
+    world = run("adm: budget org USD 10 key=b -> ok\nreserve org org 6 -> ok")
+    receipt = world.receipts[("t1", "adm", "CreateBudget", "b")]
+    (outcome,) = world.step(VerifyWrite(AUDITOR, "v", "org", Claim(state="RESERVED"), receipt))
+    assert outcome.hold is None
+    assert world.incidents[0].detail["actual_state"] == "nothing"
+
+
 def test_what_is_refused_and_not_remembered_is_in_the_log_with_the_state_that_was_found() -> None:
     world = run(
         SETTLED

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Text, cast, func, literal, select, tuple_, union_all
 
+from ledger.domain.commands import ON_HOLDS
 from ledger.domain.model import Hold, Receipt
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
@@ -52,7 +53,9 @@ def written(
         columns = (receipt.c.tenant, receipt.c.actor, receipt.c.command, receipt.c.key)
         row = connection.execute(columns_of(receipt).where(tuple_(*columns) == (tenant, *key))).one_or_none()
         found = None if row is None else receipt_from(tuple(row))
-    named = operation_id if found is None else found.resource
+    named = operation_id
+    if found is not None:
+        named = found.resource if found.command in ON_HOLDS else None
     return Written(found, None if named is None else get_hold(connection, tenant, named), as_of)
 
 
