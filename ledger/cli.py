@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, token, price, quote, prices, hold.
+"""The command line: serve, migrate, check, demo, exercise, token, budget, price, quote, prices, hold.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -20,6 +20,7 @@ from rich.table import Table
 
 from ledger import logs, settings
 from ledger.audit.check import LawResult, check
+from ledger.budgets.commands import COMMANDS
 from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
@@ -46,7 +47,7 @@ Without a database URL (DATABASE_URL, or SPEND_LEDGER_DATABASE_URL) a PostgreSQL
 of our own runs for as long as the command does, and keeps its data in
 --data-dir. All settings: spend-ledger serve --help.
 
-Budgets, prices and holds are made by gRPC calls: ledger/demo/first_hold.py does
+Budgets, prices and holds are also made by gRPC calls: ledger/demo/first_hold.py does
 it all, from an empty ledger to a settled hold.
 
 examples:
@@ -113,9 +114,9 @@ _IMPOSSIBLE = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command, and gives the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    if given[:1] == ["demo"]:
-        # The demo reads its own arguments.
-        return _demo(given[1:])
+    if given[:1] in (["demo"], ["exercise"]):
+        # They read their own arguments.
+        return _play(*given)
     arguments = _parser().parse_args(given)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
@@ -162,11 +163,21 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "demo", help="Tell the story of nine calls, with everything that it needs, and clean up.", add_help=False
     )
+    commands.add_parser(
+        "exercise", help="Break calls at every boundary, kill what makes them, and see what is true.", add_help=False
+    )
     making = command("token", _token, "Make a bearer token for a caller.", CALLERS_EPILOG, database=False)
     making.add_argument("--tenant", required=True, help="whose books: one company or department")
     making.add_argument("--actor", required=True, help="the name of the service that will call")
     pricing.add_arguments(command("price", pricing.run, pricing.DESCRIPTION, pricing.EPILOG, database=False))
     quoting.add_arguments(command("quote", quoting.run, quoting.DESCRIPTION, quoting.EPILOG, database=False))
+    budget = commands.add_parser("budget", help="Look at the budgets of a ledger, and change them.")
+    acting = budget.add_subparsers(required=True, metavar="ACTION")
+    for name, one in COMMANDS.items():
+        added = _with_examples(acting.add_parser, one.description, one.epilog, name=name, help=one.description)
+        added.set_defaults(run=one.run)
+        added.add_argument("--json", action="store_true", help="print the result as JSON")
+        one.add_arguments(added)
     prices = commands.add_parser("prices", help="Put the prices of a catalogue into the ledger.")
     acting = prices.add_subparsers(required=True, metavar="ACTION")
     bringing = _with_examples(
@@ -291,10 +302,14 @@ def _token(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _demo(arguments: Sequence[str]) -> int:
-    from ledger.demo.run import main as tell  # noqa: PLC0415 - brings a web server and a client, which nothing else needs
+def _play(name: str, *arguments: str) -> int:
+    # They bring a web server and a client, which nothing else needs.
+    if name == "demo":
+        from ledger.demo.run import main as play  # noqa: PLC0415 - see above
+    else:
+        from ledger.exercise.run import main as play  # noqa: PLC0415 - see above
 
-    return tell(arguments)
+    return play(arguments)
 
 
 def _settings(arguments: argparse.Namespace, **given: object) -> Settings:

@@ -93,6 +93,15 @@ def database(database_url: str) -> Iterator[Database]:
     opened.close()
 
 
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for what is temporary. Others may pass through it: PostgreSQL does not run as root."""
+    folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a test that is a coroutine in an event loop of its own."""

@@ -79,7 +79,7 @@ def story_url(database: Database, database_url: str) -> str:
     return database_url
 
 
-@pytest.mark.parametrize("command", ["serve", "migrate", "check", "demo", "token"])
+@pytest.mark.parametrize("command", ["serve", "migrate", "check", "demo", "exercise", "token"])
 def test_help_has_examples(command: str, run: Run) -> None:
     shown = run(command, "--help")
     assert shown.returncode == 0

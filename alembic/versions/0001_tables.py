@@ -295,6 +295,7 @@ STATEMENTS = (
         currency text COLLATE "C" NOT NULL,
         cost_over_hold numeric(38,18) NOT NULL,
         lines jsonb NOT NULL,
+        passed_ceilings text[] COLLATE "C" NOT NULL,
         evidence_id uuid,
         entry_id uuid,
         actor text COLLATE "C" NOT NULL,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger.domain.cards import GROUP_OF_BUCKET, MAX_RANGES
-from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.evidence import fact_of, passed_ceilings, priced_tier, reprice, resolution_digest
 from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
@@ -60,6 +60,17 @@ def price_fault(stored: StoredResolution | Unreadable) -> str | None:
     if stored.lines and lines != amount:
         return f"{_name(stored)} is {plain(amount)}, its lines come to {plain(lines)}"
     return None
+
+
+def ceilings_fault(stored: StoredResolution | Unreadable) -> str | None:
+    if isinstance(stored, Unreadable):
+        return _unreadable(stored)
+    try:
+        passed = passed_ceilings(stored.hold.quote, [line.to_document() for line in stored.lines])
+    except LookupError:
+        return f"{_name(stored)} has a line of no known bucket"
+    said = stored.passed_ceilings
+    return None if passed == said else f"{_name(stored)} passed {passed or 'no ceiling'}, and says {said or 'none'}"
 
 
 def digest_fault(stored: StoredResolution | Unreadable) -> str | None:

@@ -4,7 +4,15 @@ from collections.abc import Iterable
 from decimal import localcontext
 from typing import NamedTuple
 
-from ledger.audit.arithmetic import card_fault, digest_fault, fact_fault, policy_fault, price_fault, quote_fault
+from ledger.audit.arithmetic import (
+    card_fault,
+    ceilings_fault,
+    digest_fault,
+    fact_fault,
+    policy_fault,
+    price_fault,
+    quote_fault,
+)
 from ledger.domain.money import CONTEXT
 from ledger.store import laws
 from ledger.store.database import Database
@@ -40,14 +48,24 @@ def check(database: Database) -> list[LawResult]:
         policies = _count(
             "7.6", "A policy has the digest of its content.", map(policy_fault, laws.policies(connection))
         )
-        faults = [(price_fault(stored), digest_fault(stored)) for stored in laws.resolutions(connection)]
+        faults = [
+            (price_fault(stored), digest_fault(stored), ceilings_fault(stored))
+            for stored in laws.resolutions(connection)
+        ]
     results.append(
         _count(
-            "7.3", "Repricing from the stored quote, card and usage gives the amount.", (price for price, _ in faults)
+            "7.3",
+            "Repricing from the stored quote, card and usage gives the amount.",
+            (price for price, _, _ in faults),
         )
     )
-    results.append(_count("7.4", "A resolution has the digest of its content.", (digest for _, digest in faults)))
-    results += [facts, policies]
+    results.append(_count("7.4", "A resolution has the digest of its content.", (digest for _, digest, _ in faults)))
+    passed = (ceilings for _, _, ceilings in faults)
+    results += [
+        facts,
+        policies,
+        _count("7.7", "A resolution flags the ceilings that its lines are above.", passed),
+    ]
     return results
 
 

@@ -4,11 +4,9 @@ import argparse
 import asyncio
 import json
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -16,16 +14,15 @@ import aiohttp
 import psycopg
 from rich.console import Console
 
-from ledger.audit.check import LawResult, check
 from ledger.client import Client, Ledger, connect
 from ledger.demo import recordings, story
 from ledger.demo.books import BUDGETS, CURRENCY, open_books
 from ledger.demo.gateway import Gateway
+from ledger.demo.ports import closed_port
 from ledger.demo.provider import FakeProvider
 from ledger.demo.screen import BALANCES, Ending, Screen
 from ledger.demo.stage import Stage, StageError, stage
 from ledger.settings import SettingsError, load
-from ledger.store.database import Database
 from ledger.store.postgres import PostgresUnavailable
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
 
@@ -60,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     screen.open()
     try:
         given = load().database_url
-        with stage(None if given is None else given.get_secret_value()) as set_up, _closed_port() as closed_url:
+        with stage(None if given is None else given.get_secret_value()) as set_up, closed_port() as closed_url:
             ending = asyncio.run(_play(set_up, closed_url, screen.tell, began))
     except (SettingsError, StageError, PostgresUnavailable, psycopg.Error) as error:
         print(f"The demo could not begin: {error}", file=sys.stderr)
@@ -92,7 +89,7 @@ async def _play(set_up: Stage, closed_url: str, tell: Callable[[str, str], None]
         expense = await finance.journal.GetBalance(
             journal_pb2.GetBalanceRequest(account=journal_pb2.ACCOUNT_EXPENSE, currency=CURRENCY)
         )
-    laws = await asyncio.to_thread(_laws, set_up.database_url)
+    laws = await asyncio.to_thread(set_up.laws)
     return Ending(
         rows=told.rows,
         incidents=[_incident(incident) for incident in incidents],
@@ -114,14 +111,6 @@ async def _balances(client: Client, budget_id: str) -> dict[str, str]:
 
 def _incident(incident: hold_pb2.Incident) -> str:
     return f"{hold_pb2.IncidentKind.Name(incident.kind).removeprefix('INCIDENT_KIND_')} of {incident.operation_id}"
-
-
-def _laws(database_url: str) -> Sequence[LawResult]:
-    database = Database(database_url, pool_size=1)
-    try:
-        return check(database)
-    finally:
-        database.close()
 
 
 def _faults(
@@ -159,11 +148,3 @@ def _to_json(ending: Ending) -> dict[str, Any]:
         "check": {"violations": ending.violations, "laws": [law._asdict() for law in ending.laws]},
         "failures": list(ending.failures),
     }
-
-
-@contextmanager
-def _closed_port() -> Iterator[str]:
-    """The address of a port that is taken by a socket which does not listen: connections to it are refused."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"

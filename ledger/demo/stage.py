@@ -6,17 +6,21 @@ Everything is made in temporary places and gone when the context is left, whiche
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ledger.audit.check import LawResult, check
+from ledger.store.database import Database
 from ledger.store.migrate import migrate
 from ledger.store.postgres import LocalPostgres
+from ledger.store.processes import running_server
 from ledger.store.scratch import scratch_database
 
 TENANT = "demo"
@@ -24,39 +28,105 @@ ACTORS = {"gateway": "gateway-1", "finance": "finance-1", "admin": "admin-1"}
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.02
+GONE_SECONDS = 5.0
 
 
 class StageError(RuntimeError):
     """The demo cannot begin; the message says what to do about it."""
 
 
+class ServerProcess:
+    """The server in a process of its own. It may be killed and started again: it keeps the address of its first start."""
+
+    def __init__(self, environment: Mapping[str, str], log_file: Path) -> None:
+        self.address = ""
+        self._environment = dict(environment)
+        self._log_file = log_file
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when it listens. Raises StageError if it does not, with the end of its log."""
+        with self._log_file.open("wb") as log:
+            # A session of its own: Ctrl-C in the terminal is for the caller, who ends the server in order.
+            self._process = subprocess.Popen(  # noqa: S603 - this program itself, without a shell
+                _command("serve"),
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.address = _address(self._process, self._log_file)
+        self._environment["SPEND_LEDGER_LISTEN"] = self.address
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where things are: the database, the server's address, and a bearer token for each role."""
+    """Where things are: the database, the server, and a bearer token for each role. `postgres` is None if it is not ours."""
 
     database_url: str
-    address: str
+    server: ServerProcess
     tokens: Mapping[str, str]
+    postgres: LocalPostgres | None
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    def kill_postgres(self) -> None:
+        """kill -9 of our own PostgreSQL, and a new one on its data. Raises PostgresUnavailable or StageError."""
+        running = None if self.postgres is None else running_server(self.postgres.cluster)
+        if self.postgres is None or running is None:
+            raise StageError("The PostgreSQL is not ours to kill: leave out DATABASE_URL.")
+        os.kill(running.pid, signal.SIGKILL)
+        self.postgres.stop()
+        if self.postgres.start() != self.database_url:
+            raise StageError("PostgreSQL came back at another address: use a shorter TMPDIR.")
+
+    def laws(self) -> Sequence[LawResult]:
+        """Recomputes every law of the books from the rows."""
+        database = Database(self.database_url, pool_size=1)
+        try:
+            return check(database)
+        finally:
+            database.close()
 
 
 @contextmanager
-def stage(database_url: str | None) -> Iterator[Stage]:
+def stage(database_url: str | None, sweep_seconds: float = 5.0) -> Iterator[Stage]:
     """Sets the stage: on the server of `database_url`, in a database of its own; or on a PostgreSQL of its own.
 
+    `sweep_seconds`: how often the server looks for what ran out of time.
     Raises StageError, PostgresUnavailable or psycopg.Error.
     """
     with ExitStack() as stack:
+        postgres = None
         if database_url is None:
             # Not inside another temporary folder: the database's user must be able to enter it.
-            url = stack.enter_context(LocalPostgres(stack.enter_context(_folder()))).url
+            postgres = stack.enter_context(LocalPostgres(stack.enter_context(_folder())))
+            url = postgres.url
         else:
             url = stack.enter_context(scratch_database(database_url))
         migrate(url)
         folder = stack.enter_context(_folder())
-        environment = _environment(url, folder / "tokens.jsonl")
+        environment = _environment(url, folder / "tokens.jsonl") | {"SPEND_LEDGER_SWEEP_SECONDS": str(sweep_seconds)}
         tokens = {role: _token(role, actor, environment) for role, actor in ACTORS.items()}
-        address = stack.enter_context(_server(environment, folder / "server.log"))
-        yield Stage(url, address, tokens)
+        yield Stage(url, stack.enter_context(_server(environment, folder / "server.log")), tokens, postgres)
 
 
 @contextmanager
@@ -65,7 +135,12 @@ def _folder() -> Iterator[Path]:
     try:
         yield path
     finally:
+        # What an interrupted initdb has started may go on writing for a moment after it was killed.
+        ends = time.monotonic() + GONE_SECONDS
         shutil.rmtree(path, ignore_errors=True)
+        while path.exists() and time.monotonic() < ends:
+            time.sleep(POLL_SECONDS)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _environment(database_url: str, tokens_file: Path) -> dict[str, str]:
@@ -98,27 +173,14 @@ def _token(role: str, actor: str, environment: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _server(environment: Mapping[str, str], log_file: Path) -> Iterator[str]:
-    """Runs the server, and gives the address that it listens on."""
-    with log_file.open("wb") as log:
-        # A session of its own: Ctrl-C in the terminal is for the demo, which ends the server in order.
-        server = subprocess.Popen(  # noqa: S603 - this program itself, without a shell
-            _command("serve"),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+def _server(environment: Mapping[str, str], log_file: Path) -> Iterator[ServerProcess]:
+    """A running server; it is stopped when the block is left."""
+    server = ServerProcess(environment, log_file)
     try:
-        yield _address(server, log_file)
+        server.start()
+        yield server
     finally:
-        server.terminate()
-        try:
-            server.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+        server.stop()
 
 
 def _address(server: "subprocess.Popen[bytes]", log_file: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import Correct, NoCostProof, Usage
-from ledger.domain.evidence import Appraisal, resolution_digest
+from ledger.domain.evidence import Appraisal, passed_ceilings, resolution_digest
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, PAYABLE, SPENT, Move, give, take
 from ledger.domain.model import Classification, EntryKind, Hold, Resolution
@@ -103,6 +103,7 @@ def _replace(
             currency=hold.currency,
             cost_over_hold=max(appraisal.amount - hold.amount, ZERO),
             lines=lines,
+            passed_ceilings=passed_ceilings(hold.quote, lines),
             evidence_id=evidence_id,
             entry_id=entry_id,
             actor=command.caller.actor,

@@ -4,6 +4,7 @@ An appraisal is pure arithmetic over the hold's quote, the pinned price card and
 for a first resolution, for a replay, and by an auditor who reprices the books.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.canonical import digest
-from ledger.domain.cards import INPUT_GROUP, OUTPUT_GROUP, PriceCard
+from ledger.domain.cards import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Classification, Hold, Role
 from ledger.domain.money import ZERO, fits, plain, total
@@ -251,6 +252,14 @@ def resolution_digest(
             "currency": hold.currency,
         },
     )
+
+
+def passed_ceilings(quote: Quote, lines: Iterable[Mapping[str, str]]) -> tuple[str, ...]:
+    """The groups of a quote in which the priced lines of a resolution are above its ceiling, in the quote's order."""
+    used: Counter[str] = Counter()
+    for line in lines:
+        used[GROUP_OF_BUCKET[line["bucket"]]] += int(line["quantity"])
+    return tuple(quoted.group for quoted in quote.lines if used[quoted.group] > quoted.quantity)
 
 
 def reprice(

@@ -186,7 +186,7 @@ def become_released(work: Work, hold: Hold, actor: str) -> Hold:
     digest = resolution_digest(hold, kind, hold.attempt, ZERO)
     work.decision.resolutions.append(
         Resolution(
-            hold.tenant, hold.operation_id, 1, kind, digest, None, ZERO, hold.currency, ZERO, (), None, entry_id, actor, None,
+            hold.tenant, hold.operation_id, 1, kind, digest, None, ZERO, hold.currency, ZERO, (), (), None, entry_id, actor, None,
             work.now,
         )
     )  # fmt: skip

@@ -337,7 +337,10 @@ class Observation(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """A terminal fact. Revision 1 resolves the hold; a later one corrects it and names the digest that it replaces."""
+    """A terminal fact. Revision 1 resolves the hold; a later one corrects it and names the digest that it replaces.
+
+    `passed_ceilings` are the groups in which more was used than was quoted, within the amount. A flag, and no part of the digest.
+    """
 
     tenant: str
     operation_id: str
@@ -349,6 +352,7 @@ class Resolution(NamedTuple):
     currency: str
     cost_over_hold: Decimal
     lines: tuple[Mapping[str, str], ...]
+    passed_ceilings: tuple[str, ...]
     evidence_id: UUID | None
     entry_id: UUID | None
     actor: str

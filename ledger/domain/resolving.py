@@ -13,6 +13,7 @@ from ledger.domain.evidence import (
     appraise_usage,
     fact_of,
     is_witness,
+    passed_ceilings,
     resolution_digest,
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
@@ -240,6 +241,7 @@ def _settle(
             currency=hold.currency,
             cost_over_hold=max(cost - hold.amount, ZERO),
             lines=lines,
+            passed_ceilings=passed_ceilings(hold.quote, lines),
             evidence_id=evidence_id,
             entry_id=entry_id,
             actor=actor,

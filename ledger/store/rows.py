@@ -101,7 +101,7 @@ def parked_from(row: Row) -> Parked:
 def resolution_from(row: Row) -> Resolution:
     tenant, operation_id, revision, kind, *facts = row
     resolution = Resolution(tenant, operation_id, revision, ResolutionKind(kind), *facts)
-    return resolution._replace(lines=tuple(from_json(row[9])))
+    return resolution._replace(lines=tuple(from_json(row[9])), passed_ceilings=tuple(row[10]))
 
 
 def card_from(tenant: str, card_id: str, version: int, document: str) -> PriceCard:

@@ -353,6 +353,7 @@ resolution = Table(
     _text("currency"),
     _money("cost_over_hold"),
     _json("lines"),
+    _texts("passed_ceilings"),
     _uuid("evidence_id", null=True),
     _uuid("entry_id", null=True),
     _text("actor"),

@@ -26,6 +26,7 @@ _REPEATS: Mapping[str, tuple[str, ...]] = {
 }
 # Counts that are inside another one at its price, or that have no fee.
 _FREE = frozenset({"text_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "web_fetch_requests"})
+_NESTED = (dict, list)
 _DURATIONS = ("_time", "_ms", "_duration", "latency")
 
 
@@ -63,25 +64,29 @@ def doubts_of(
     `mapped` are the paths that were read; an item of a list in one goes by the value of one of the fields `by`.
     """
     for path, value in _leaves(usage, (), by):
-        where = ".".join((name, *path)).replace(".[", "[")[:200]
         last = path[-1]
         if path in mapped:
             # Those that are in no list were looked at before the extractor did.
-            if "[" in where and type(value) is not int:
-                yield f"{where} is not a whole number"
+            if type(value) is not int and any(step.startswith("[") for step in path):
+                yield f"{_where(name, path)} is not a whole number"
         elif not _is_number(value) or not value or last in _FREE or last.endswith(_DURATIONS):
             continue
         elif "cost" in last or path[0].startswith("cost"):
-            costs[where] = Decimal(str(value))
+            costs[_where(name, path)] = Decimal(str(value))
         elif last in _REPEATS:
             parts = _REPEATS[last]
             together = sum(-counts.get(p[1:], 0) if p[0] == "-" else counts.get(p, 0) for p in parts)
             if together != value:
+                where = _where(name, path)
                 yield f"{where} is {value}, but {' and '.join(parts).replace(' and -', ' less ')} come to {together}"
         else:
-            yield f"{where} is not zero ({value}), and nothing is known to count it"
+            yield f"{_where(name, path)} is not zero ({value}), and nothing is known to count it"
     yield from _cache_writes(counts)
     yield from _turns(usage, name)
+
+
+def _where(name: str, path: Path) -> str:
+    return ".".join((name, *path)).replace(".[", "[")[:200]
 
 
 def _cache_writes(counts: Mapping[str, int]) -> Iterator[str]:
@@ -117,7 +122,7 @@ def _leaves(data: object, path: Path, by: Collection[str]) -> Iterator[tuple[Pat
     if isinstance(data, dict):
         for key, value in data.items():
             here = (*path, key if key.isascii() and key.isprintable() else ascii(key)[1:-1])
-            if isinstance(value, dict | list):
+            if isinstance(value, _NESTED):
                 if key != "iterations":
                     yield from _leaves(value, here, by)
             elif value is not None:

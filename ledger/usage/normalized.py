@@ -51,13 +51,7 @@ def normalize(flavor: str, text: str) -> Normalized:
             defects=("api_flavor is not known: such as openai.chat, anthropic.messages, gemini.generate_content",)
         )
     try:
-        body = json.loads(
-            text,
-            parse_int=_integer,
-            parse_float=Decimal,
-            parse_constant=_not_a_number,
-            object_pairs_hook=_object_without_repeats,
-        )
+        body = _decode(text)
     except (ValueError, RecursionError, ArithmeticError) as error:
         reason = str(error) if isinstance(error, _AmbiguousError) else "it cannot be read"
         return Normalized(defects=(f"the document is not JSON: {reason}",))
@@ -125,3 +119,12 @@ def _integer(text: str) -> int:
 
 def _not_a_number(_text: str) -> None:
     raise _AmbiguousError("NaN and Infinity are not numbers")
+
+
+# Made once: json.loads makes a decoder for each text, which costs as much as reading one.
+_decode = json.JSONDecoder(
+    parse_int=_integer,
+    parse_float=Decimal,
+    parse_constant=_not_a_number,
+    object_pairs_hook=_object_without_repeats,
+).decode

@@ -670,6 +670,7 @@ class Resolution(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     LINES_FIELD_NUMBER: _builtins.int
+    PASSED_CEILINGS_FIELD_NUMBER: _builtins.int
     kind: Global___ResolutionKind.ValueType
     revision: _builtins.int
     digest: _builtins.str
@@ -693,6 +694,10 @@ class Resolution(_message.Message):
     def resolve_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___PricedLine]: ...
+    @_builtins.property
+    def passed_ceilings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The groups in which more was used than was quoted, though the amount allows it. A flag, and no part of the digest."""
+
     def __init__(
         self,
         *,
@@ -708,10 +713,11 @@ class Resolution(_message.Message):
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
         lines: _abc.Iterable[Global___PricedLine] | None = ...,
+        passed_ceilings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "cost_over_hold", b"cost_over_hold", "resolve_time", b"resolve_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "entry_id", b"entry_id", "evidence_id", b"evidence_id", "kind", b"kind", "lines", b"lines", "reason", b"reason", "resolve_time", b"resolve_time", "revision", b"revision", "supersedes", b"supersedes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "amount", b"amount", "cost_over_hold", b"cost_over_hold", "digest", b"digest", "entry_id", b"entry_id", "evidence_id", b"evidence_id", "kind", b"kind", "lines", b"lines", "passed_ceilings", b"passed_ceilings", "reason", b"reason", "resolve_time", b"resolve_time", "revision", b"revision", "supersedes", b"supersedes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -331,6 +331,16 @@ DAMAGE = [
     ),
     ("6.1", "PutEvidencePolicy names psp#1", "DELETE FROM evidence_policy"),
     (
+        "7.7",
+        "revision 1 of operation tokens of acme passed no ceiling, and says ('input_tokens',)",
+        "UPDATE resolution SET passed_ceilings = '{input_tokens}' WHERE operation_id = 'tokens'",
+    ),
+    (
+        "7.7",
+        "operation tokens of acme has a line of no known bucket",
+        "UPDATE resolution SET lines = jsonb_set(lines, '{0,bucket}', '\"x\"') WHERE operation_id = 'tokens'",
+    ),
+    (
         "7.6",
         "version 1 of the policy about psp of acme has another digest",
         "UPDATE evidence_policy SET document = jsonb_set(document, '{rules,0,standing}', '\"ESTIMATE\"')",

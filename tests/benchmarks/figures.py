@@ -13,6 +13,10 @@ RATIOS = {
     "batch_two_servers_over_raw": ("batch_two_servers_lifecycles_per_s", "raw_sql_lifecycles_per_s"),
     "hot_over_spread": ("hot_rps", "spread_rps"),
     "coalesced_over_alone": ("coalesced_lifecycles_per_s", "alone_lifecycles_per_s"),
+    "four_levels_over_one": ("four_levels_lifecycles_per_s", "one_level_lifecycles_per_s"),
+    "grown_over_young": ("grown_lifecycles_per_s", "young_lifecycles_per_s"),
+    "read_grown_over_young": ("grown_read_median_ms", "young_read_median_ms"),
+    "as_sent_over_buckets": ("resolves_as_sent_per_s", "resolves_in_buckets_per_s"),
     "guarded_over_raw": ("guarded_lifecycle_ms", "raw_lifecycle_ms"),
 }
 

@@ -20,7 +20,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ledger.client import Batching, Ledger
-from ledger.v1 import hold_pb2, hold_pb2_grpc
+from ledger.v1 import budget_pb2, budget_pb2_grpc, hold_pb2, hold_pb2_grpc
 from tests.benchmarks import workload
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
@@ -29,11 +29,12 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 @dataclass(frozen=True, slots=True)
 class Job:
     """One load. kind: "noop", "unary" (the three calls of a lifecycle), "guarded" (a lifecycle by the SDK's guard, its commands
-    coalesced), "alone" (the same, each command in an RPC of its own) or "batch".
+    coalesced), "alone" (the same, each command in an RPC of its own), "read" (GetBudget), "batch", or the settling alone of such
+    batches: "resolve" (on usage in buckets) or "resolve as sent" (on the usage object of the provider).
 
-    `callers` are spread over the `targets`, and the operations, or the batches, over `budgets` budgets. For all but batch
-    the callers call for `warmup` and then for `seconds`. For batch they send `count` batches of `size` lifecycles
-    in all, after `warmup_count` others.
+    `callers` are spread over the `targets`, and the operations, or the batches, over `budgets` budgets from the number `first`
+    on. For all but batch and resolve the callers call for `warmup` and then for `seconds`. For those they send `count` batches
+    of `size` lifecycles in all, after `warmup_count` others.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Job:
     warmup: float = 1.0
     seconds: float = 4.0
     budgets: int = 1
+    first: int = 0
     size: int = 500
     count: int = 20
     warmup_count: int = 4
@@ -88,6 +90,18 @@ async def noop(tally: Tally, channel: grpc.aio.Channel, metadata: Metadata) -> N
         tally.note(started)
 
 
+async def reads(tally: Tally, channel: grpc.aio.Channel, metadata: Metadata, job: Job) -> None:
+    """A budget with its balances."""
+    stub = budget_pb2_grpc.BudgetServiceStub(channel)
+    for number in itertools.count():
+        if not tally.running:
+            return
+        asked = budget_pb2.GetBudgetRequest(budget_id=workload.budget_id(job.first + number % job.budgets))
+        started = time.perf_counter()
+        await stub.GetBudget(asked, metadata=metadata)
+        tally.note(started)
+
+
 async def lifecycles(
     tally: Tally, channel: grpc.aio.Channel, metadata: Metadata, numbers: "itertools.count[int]", job: Job
 ) -> None:
@@ -97,7 +111,7 @@ async def lifecycles(
         number = next(numbers)
         name = workload.operation_id(job.prefix, number)
         started = time.perf_counter()
-        await stub.Reserve(workload.reserve(number, name, number % job.budgets), metadata=metadata)
+        await stub.Reserve(workload.reserve(number, name, job.first + number % job.budgets), metadata=metadata)
         started = tally.note(started)
         begun = await stub.BeginDispatch(workload.begin_dispatch(name), metadata=metadata)
         started = tally.note(started)
@@ -115,7 +129,7 @@ async def guarded(tally: Tally, ledger: Ledger, numbers: "itertools.count[int]",
         started = time.perf_counter()
         async with ledger.guard(
             name,
-            budgets=[workload.budget_id(number % job.budgets)],
+            budgets=[workload.budget_id(job.first + number % job.budgets)],
             quote=workload.quote(number),
             labels=workload.LABELS,
             provider=workload.PROVIDER,
@@ -147,6 +161,8 @@ async def stubs(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metada
     numbers = itertools.count()
     if job.kind == "noop":
         return await window(job, lambda tally, i: noop(tally, channels[i % len(channels)], metadata))
+    if job.kind == "read":
+        return await window(job, lambda tally, i: reads(tally, channels[i % len(channels)], metadata, job))
     return await window(job, lambda tally, i: lifecycles(tally, channels[i % len(channels)], metadata, numbers, job))
 
 
@@ -176,7 +192,7 @@ async def _run_clock(tally: Tally, job: Job) -> float:
 async def batches(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
     """The requests are built before the clock starts: building them is not the server's work, and the SQL has none."""
     waiting = [
-        workload.batches(workload.operations(job.prefix, batch, job.size), batch % job.budgets)
+        workload.batches(workload.operations(job.prefix, batch, job.size), job.first + batch % job.budgets)
         for batch in range(job.warmup_count + job.count)
     ]
     timed = deque(waiting[job.warmup_count :])
@@ -203,16 +219,45 @@ async def batches(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Meta
     seconds = time.perf_counter() - started
     gc.enable()
     for answer in answers:
-        for result in answer.results:
-            if result.WhichOneof("result") == "error":
-                raise RuntimeError(f"a command of a batch was refused: {result.error}")
+        _none_refused(answer)
     return _load(job.count * job.size, seconds, times)
+
+
+async def resolves(job: Job, channels: Sequence[grpc.aio.Channel], metadata: Metadata) -> Load:
+    """Only the settling is timed: requests are built, and the holds are there, before the clock starts."""
+    execute = hold_pb2_grpc.HoldServiceStub(channels[0]).BatchExecute
+    lots = [workload.operations(job.prefix, batch, job.size) for batch in range(job.warmup_count + job.count)]
+    for lot in lots:
+        _none_refused(await execute(workload.dispatched(lot), metadata=metadata))
+    waiting = [workload.resolved(lot, as_sent=job.kind == "resolve as sent") for lot in lots]
+    for request in waiting[: job.warmup_count]:
+        await execute(request, metadata=metadata)
+    answers, times = [], []
+    gc.collect()
+    gc.disable()
+    for request in waiting[job.warmup_count :]:
+        started = time.perf_counter()
+        answers.append(await execute(request, metadata=metadata))
+        times.append(time.perf_counter() - started)
+    gc.enable()
+    for answer in answers:
+        _none_refused(answer)
+    return _load(job.count * job.size, sum(times), times)
+
+
+def _none_refused(answer: hold_pb2.BatchExecuteResponse) -> None:
+    for result in answer.results:
+        if result.WhichOneof("result") == "error":
+            raise RuntimeError(f"a command of a batch was refused: {result.error}")
 
 
 def _load(done: int, seconds: float, times: list[float]) -> Load:
     ordered = sorted(times) or [0.0]
     median, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
     return Load(done, seconds, median * 1000, p99 * 1000)
+
+
+LOADS = {"batch": batches, "resolve": resolves, "resolve as sent": resolves}
 
 
 async def run(jobs: Sequence[Job]) -> list[Load]:
@@ -227,7 +272,7 @@ async def run(jobs: Sequence[Job]) -> list[Load]:
             if job.kind in ("guarded", "alone"):
                 loads.append(await sdk(job))
             else:
-                loads.append(await (batches if job.kind == "batch" else stubs)(job, mine, metadata))
+                loads.append(await LOADS.get(job.kind, stubs)(job, mine, metadata))
         return loads
     finally:
         for channel in channels.values():

@@ -7,11 +7,12 @@ hashes and times. The statements of a transaction go out in one round trip. No r
 no key compared, nothing priced.
 """
 
+import hashlib
 import json
 import secrets
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ from psycopg.types.json import Jsonb
 from ledger.domain.cards import STANDARD_TIER, PriceCard, Rate
 from ledger.domain.commands import Usage
 from ledger.domain.model import Caller
+from ledger.domain.money import plain
 from ledger.domain.needs import STRIPES
 from ledger.domain.pricing import price
 from ledger.domain.quotes import Quote, QuoteKind, QuoteSpec, quote
@@ -105,9 +107,9 @@ RESOLVE = (
     """,
     """
     INSERT INTO resolution (tenant, operation_id, revision, kind, digest, amount, currency, cost_over_hold, lines,
-                            evidence_id, entry_id, actor, recorded_at)
-    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), o.cost, %(currency)s, 0, o.lines::jsonb, o.evidence_id,
-           o.entry_id, %(actor)s, now()
+                            passed_ceilings, evidence_id, entry_id, actor, recorded_at)
+    SELECT %(tenant)s, o.id, 1, 'USAGE', sha256(o.id::bytea), o.cost, %(currency)s, 0, o.lines::jsonb, '{}',
+           o.evidence_id, o.entry_id, %(actor)s, now()
     FROM unnest(%(operations)s::text[], %(costs)s::numeric[], %(lines)s::text[], %(evidence_ids)s::uuid[],
                 %(settle_entries)s::uuid[]) AS o (id, cost, lines, evidence_id, entry_id)
     """,
@@ -117,6 +119,11 @@ RECEIPT = """
                          recorded_at)
     SELECT %(tenant)s, %(actor)s, %(command)s, o.id, sha256(o.id::bytea), 1, o.id, 'OK', %(state)s, now()
     FROM unnest(%(operations)s::text[]) AS o (id)
+    """
+OUTBOX = """
+    INSERT INTO outbox (tenant, epoch, position, turn, xid, cluster, recorded_at, events)
+    SELECT %(tenant)s, 1, own, 0, own, system_identifier, now(), %(events)s::json
+    FROM pg_control_system(), LATERAL (SELECT pg_current_xact_id()::text::bigint AS own) AS asked
     """
 STRIPES_OPENED = """
     INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, open_holds, authority, available, held,
@@ -128,7 +135,7 @@ STRIPES_OPENED = """
 STEPS = (("Reserve", "RESERVED", RESERVE), ("BeginDispatch", "DISPATCHING", DISPATCH), ("Resolve", "SETTLED", RESOLVE))
 
 # The tables that a lifecycle adds rows to.
-WRITTEN = ("hold", "entry", "posting", "receipt", "evidence", "resolution", "incident")
+WRITTEN = ("hold", "entry", "posting", "receipt", "evidence", "resolution", "incident", "outbox")
 
 
 def run(url: str, who: Caller, prefix: str, size: int, count: int, warmup_count: int) -> float:
@@ -173,6 +180,7 @@ def _write(connection: Connection, values: dict[str, Any]) -> None:
             for statement in statements:
                 connection.execute(statement, values)
             connection.execute(RECEIPT, values | {"command": command, "state": state})
+            connection.execute(OUTBOX, values | {"events": values[command]})
             connection.commit()
 
 
@@ -201,6 +209,7 @@ def _batch(card: PriceCard, operations: dict[int, str], number: int) -> dict[str
     priced = [price(card, usage, STANDARD_TIER)[0] for usage in usages]
     amounts = [quoted.amount for quoted in quotes]
     costs = [sum((line.amount for line in lines), Decimal(0)) for lines in priced]
+    reserved, settled = _ids(len(names)), _ids(len(names))
     return {
         "operations": names,
         "first": names[0],
@@ -214,10 +223,59 @@ def _batch(card: PriceCard, operations: dict[int, str], number: int) -> dict[str
         "quotes": [json.dumps(quoted.to_document()) for quoted in quotes],
         "bodies": [json.dumps(_observed(usage).body()) for usage in usages],
         "lines": [json.dumps([line.to_document() for line in lines]) for lines in priced],
-        "reserve_entries": _ids(len(names)),
-        "settle_entries": _ids(len(names)),
+        "reserve_entries": reserved,
+        "settle_entries": settled,
         "evidence_ids": _ids(len(names)),
+        "Reserve": _events(names, amounts, version=1, to="RESERVED", attempt=0, kind="RESERVE", entries=reserved),
+        "BeginDispatch": _events(names, amounts, version=2, to="DISPATCHING", attempt=1, before="RESERVED"),
+        "Resolve": _events(
+            names,
+            amounts,
+            version=3,
+            to="SETTLED",
+            attempt=1,
+            before="DISPATCHING",
+            kind="SETTLE",
+            entries=settled,
+            costs=costs,
+        ),
     }
+
+
+def _events(
+    names: Sequence[str],
+    amounts: Sequence[Decimal],
+    *,
+    version: int,
+    to: str,
+    attempt: int,
+    before: str = "",
+    kind: str = "",
+    entries: Sequence[uuid.UUID] = (),
+    costs: Sequence[Decimal] = (),
+) -> str:
+    """What a transaction tells those who follow the ledger."""
+    told: list[dict[str, Any]] = [
+        {
+            "type": "HOLD",
+            "operation_id": name,
+            "version": version,
+            "to": to,
+            "attempt": attempt,
+            "amount": plain(amount),
+        }
+        | {"currency": workload.CURRENCY}
+        for name, amount in zip(names, amounts, strict=True)
+    ]
+    for i, event in enumerate(told):
+        if before:
+            event["from"] = before
+        if costs:
+            digest = hashlib.sha256(names[i].encode()).hexdigest()
+            event |= {"revision": 1, "kind": "USAGE", "digest": digest, "settled": plain(costs[i])}
+        if entries:
+            event["entries"] = [{"id": str(entries[i]), "kind": kind}]
+    return json.dumps(told)
 
 
 def _ids(count: int) -> list[uuid.UUID]:

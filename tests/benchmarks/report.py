@@ -27,6 +27,18 @@ UNITS = {
     "guarded_lifecycle_ms": "ms: a guarded lifecycle",
     "raw_lifecycle_ms": "ms: the three calls by the bare stubs",
     "guarded_over_raw": "",
+    "one_level_lifecycles_per_s": "lifecycles/s: batches on a budget alone",
+    "four_levels_lifecycles_per_s": "lifecycles/s: batches on a budget below three others",
+    "four_levels_over_one": "",
+    "young_lifecycles_per_s": "lifecycles/s: batches, before the past",
+    "grown_lifecycles_per_s": "lifecycles/s: the same, after it",
+    "grown_over_young": "",
+    "young_read_median_ms": "ms: GetBudget, before the past",
+    "grown_read_median_ms": "ms: GetBudget, after it",
+    "read_grown_over_young": "",
+    "resolves_as_sent_per_s": "Resolves/s: the provider's usage object, read by the ledger",
+    "resolves_in_buckets_per_s": "Resolves/s: the same usage in buckets",
+    "as_sent_over_buckets": "",
 }
 
 
@@ -59,6 +71,12 @@ Method
   {plan.crowd} callers, with the client's own coalescing, and with batches of one command and as many on the wire as there are
   callers. {plan.callers} callers, beside as many that make the three calls by the bare stubs; the wall time of a lifecycle is
   the number of callers over the rate. Who goes first takes turns.
+  Levels: the batch load on a budget alone, and on one that has three above it; both post EXPENSE and PAYABLE.
+  Past (only when asked for): the batch load and GetBudget, before and after {plan.past:,} settled holds of one level were made
+  by the engine in the same database.
+  Evidence: one caller, one budget; {plan.count} batches of {plan.size} Resolve after {plan.warmup_count} others, of holds that
+  were dispatched before the clock started: once on the usage object of a chat completion as the provider sent it, and once on
+  the same usage in buckets, on the same server process, a few batches in turn; who goes first takes turns.
   Memory is the peak of the server process (VmHWM). Mismatches are violations of any law, recomputed from the rows of every
   database that a server wrote to. Figures are medians of the trials with their range; a ratio is taken within each trial."""
 

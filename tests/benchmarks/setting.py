@@ -1,4 +1,4 @@
-"""What every trial starts from: two callers, a price card, and a thousand budgets, in a database that is copied."""
+"""What every trial starts from: two callers, a price card, a thousand budgets and a tree, in a database that is copied."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,8 @@ from tests.benchmarks.postgres import Databases
 from tests.benchmarks.servers import servers
 
 TEMPLATE = "bench_template"
+# The budgets after the others stand one below the other.
+LEVELS = 4
 GATEWAY = Caller("bench", "gateway", Role.GATEWAY)
 ADMIN = Caller("bench", "admin", Role.ADMIN)
 
@@ -34,4 +36,6 @@ def make(databases: Databases, tokens_file: Path, budgets: int) -> str:
         made = [create.future(workload.create_budget(number), metadata=metadata) for number in range(budgets)]
         for call in made:
             call.result()
+        for number in range(budgets, budgets + LEVELS):
+            create(workload.create_budget(number, None if number == budgets else number - 1), metadata=metadata)
     return token

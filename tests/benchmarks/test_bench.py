@@ -1,13 +1,16 @@
 """The benchmark works, and compares like with like. Nothing is timed here."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from ledger.audit.check import check
+from ledger.domain.cards import STANDARD_TIER
 from ledger.store.database import Database
-from tests.benchmarks import raw_sql, report, setting
+from ledger.usage import normalize
+from tests.benchmarks import raw_sql, report, setting, workload
 from tests.benchmarks.__main__ import run
 from tests.benchmarks.figures import RATIOS, Figure, Notes, document
 from tests.benchmarks.load import Job
@@ -34,9 +37,12 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
         "hot_over_spread",
         "coalesced_over_alone",
         "guarded_over_raw",
+        "four_levels_over_one",
+        "as_sent_over_buckets",
     } <= found.keys()
     assert all(low <= high for low, high in found["ranges"].values())
-    assert all(name in report.figures(done.notes) for name in report.UNITS)
+    measured = document(done.notes).keys()
+    assert all(name in report.figures(done.notes) for name in report.UNITS if name in measured)
     assert "PostgreSQL" in report.breakdown(done.parts, found["noop_unary_rps"])
     assert "1 trials" in report.method(TINY)
 
@@ -49,6 +55,13 @@ def test_a_part_is_measured_on_its_own() -> None:
     assert "unary_rps" not in found
     assert "guarded_over_raw" in report.figures(done.notes)
     assert not done.parts
+
+
+def test_a_past_is_made_and_measured() -> None:
+    done = run(replace(TINY, past=25), ["past"])
+    found = document(done.notes)
+    assert found["ledger_mismatches"] == 0
+    assert {"grown_over_young", "read_grown_over_young"} <= found.keys()
 
 
 def test_the_sql_writes_the_rows_of_the_service(server_url: str, tmp_path: Path) -> None:
@@ -97,6 +110,13 @@ def _violations(url: str) -> dict[str, int]:
         return {result.law: result.violations for result in check(database)}
     finally:
         database.close()
+
+
+def test_usage_as_it_was_sent_is_the_usage_in_buckets() -> None:
+    for number in range(200):
+        seen = normalize(workload.FLAVOR, workload.document(number))
+        used = {bucket: quantity for bucket, quantity in workload.usage(number).items() if quantity}
+        assert (dict(seen.buckets), seen.model, seen.service_tier) == (used, workload.MODEL, STANDARD_TIER)
 
 
 def test_a_figure_is_the_median_with_its_range() -> None:

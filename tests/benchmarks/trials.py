@@ -10,10 +10,11 @@ from ledger.audit.check import check
 from ledger.store.database import Database
 from tests.benchmarks import raw_sql
 from tests.benchmarks.figures import Notes
+from tests.benchmarks.grow import grow
 from tests.benchmarks.load import Job
 from tests.benchmarks.postgres import Databases
 from tests.benchmarks.servers import Server, call, servers
-from tests.benchmarks.setting import GATEWAY, TEMPLATE
+from tests.benchmarks.setting import GATEWAY, LEVELS, TEMPLATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,14 @@ class Plan:
     count: int = 30
     warmup_count: int = 5
     spread: int = 1_000
+    past: int = 1_000_000
 
 
+ROUNDS = 10
 # What can be measured on its own.
-PARTS = ("servers", "client")
+PARTS = ("servers", "client", "levels", "evidence")
+# Takes a quarter of an hour by itself, so it is done only when it is asked for.
+PAST = "past"
 FULL = Plan()
 QUICK = Plan(warmup=0.3, seconds=1.0, count=6, warmup_count=1)
 
@@ -55,6 +60,12 @@ class Trials:
                 self._two_servers(number)
             if "client" in parts:
                 self._client(number)
+            if "levels" in parts:
+                self._levels(number)
+            if "evidence" in parts:
+                self._evidence(number)
+        if PAST in parts:
+            self._past()
         return self.notes
 
     def _one_server(self) -> None:
@@ -112,6 +123,62 @@ class Trials:
         self.notes.note("guarded_lifecycle_ms", plan.callers / rates["guarded"] * 1000)
         # Its rate is in calls, of which a lifecycle has three.
         self.notes.note("raw_lifecycle_ms", plan.callers / (rates["raw"] / 3) * 1000)
+
+    def _levels(self, number: int) -> None:
+        """Batches on a budget without a parent, and on one at the end of a chain."""
+        root = self._plan.spread
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                jobs = {
+                    "one_level_lifecycles_per_s": replace(self._job("batch", "flat", running), first=root),
+                    "four_levels_lifecycles_per_s": replace(
+                        self._job("batch", "deep", running), first=root + LEVELS - 1
+                    ),
+                }
+                names = list(jobs)[:: 1 if number % 2 == 0 else -1]
+                loads = call([jobs[name] for name in names])
+            self._check(url)
+        for name, load in zip(names, loads, strict=True):
+            self.notes.note(name, load.rate)
+
+    def _past(self) -> None:
+        """Batches, and reads of a budget, before and after many holds have come and gone in the same database."""
+        plan = self._plan
+        with self._databases.copy(TEMPLATE) as url:
+            for when in ("young", "grown"):
+                with self._serving(url, 1) as running:
+                    read, batch = call(
+                        [
+                            self._job("read", when, running, budgets=plan.spread),
+                            self._job("batch", when, running, budgets=plan.spread),
+                        ]
+                    )
+                self.notes.note(f"{when}_lifecycles_per_s", batch.rate)
+                self.notes.note(f"{when}_read_median_ms", read.median_ms)
+                if when == "young":
+                    grow(url, GATEWAY, plan.past, plan.spread)
+            self._check(url)
+
+    def _evidence(self, number: int) -> None:
+        names = {"resolve": "resolves_in_buckets_per_s", "resolve as sent": "resolves_as_sent_per_s"}
+        kinds = list(names)[:: 1 if number % 2 == 0 else -1]
+        # A few batches of each in turn, so that whatever else the machine does slows both.
+        rounds = [(kind, turn) for turn in range(min(ROUNDS, self._plan.count)) for kind in kinds]
+        with self._databases.copy(TEMPLATE) as url:
+            with self._serving(url, 1) as running:
+                jobs = [
+                    replace(
+                        self._job(kind, f"{kind.replace(' ', '-')}-{turn}", running),
+                        count=max(1, self._plan.count // ROUNDS),
+                        warmup_count=0 if turn else self._plan.warmup_count,
+                    )
+                    for kind, turn in rounds
+                ]
+                loads = call(jobs)
+            self._check(url)
+        for kind, name in names.items():
+            mine = [load for (of, _), load in zip(rounds, loads, strict=True) if of == kind]
+            self.notes.note(name, sum(load.done for load in mine) / sum(load.seconds for load in mine))
 
     @contextmanager
     def _serving(self, url: str, count: int) -> Iterator[list[Server]]:

@@ -3,12 +3,15 @@
 The messages are the contract's; nothing here knows the service.
 """
 
+import json
+
 from ledger.v1 import budget_pb2, hold_pb2, price_pb2
 
 CURRENCY = "USD"
 PROVIDER, MODEL, CARD = "openai", "gpt-5", "openai/gpt-5"
 RATES = {"input_tokens": "1.25", "cache_read_tokens": "0.125", "output_tokens": "10"}
 LABELS = {"cost_centre": "support", "project": "assistant"}
+FLAVOR = "openai.chat"
 ADAPTER, ADAPTER_REVISION, EXECUTOR = "gateway", "7", "gateway-1"
 LIMIT = "1000000000"
 SPREAD = 1_000
@@ -18,10 +21,15 @@ def budget_id(number: int) -> str:
     return f"team-{number:04d}"
 
 
-def create_budget(number: int) -> budget_pb2.CreateBudgetRequest:
+def create_budget(number: int, parent: int | None = None) -> budget_pb2.CreateBudgetRequest:
     name = budget_id(number)
     return budget_pb2.CreateBudgetRequest(
-        idempotency_key=f"create-{name}", budget_id=name, currency=CURRENCY, display_name=name, limit=LIMIT
+        idempotency_key=f"create-{name}",
+        budget_id=name,
+        parent_id="" if parent is None else budget_id(parent),
+        currency=CURRENCY,
+        display_name=name,
+        limit=LIMIT,
     )
 
 
@@ -77,19 +85,45 @@ def begin_dispatch(operation_id: str) -> hold_pb2.BeginDispatchRequest:
     )
 
 
-def resolve(number: int, operation_id: str) -> hold_pb2.ResolveRequest:
-    return hold_pb2.ResolveRequest(
-        idempotency_key=operation_id,
-        operation_id=operation_id,
-        usage=hold_pb2.UsageEvidence(
-            source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE,
-            provider=PROVIDER,
-            model=MODEL,
-            adapter=ADAPTER,
-            adapter_revision=ADAPTER_REVISION,
-            provider_receipt=f"resp-{operation_id}",
-            buckets=hold_pb2.BucketUsage(quantities=usage(number)),
-        ),
+def resolve(number: int, operation_id: str, *, as_sent: bool = False) -> hold_pb2.ResolveRequest:
+    """`as_sent`: the usage object of the provider's response, for the ledger to read, in place of the buckets."""
+    evidence = hold_pb2.UsageEvidence(
+        source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE,
+        provider=PROVIDER,
+        model=MODEL,
+        adapter=ADAPTER,
+        adapter_revision=ADAPTER_REVISION,
+        provider_receipt=f"resp-{operation_id}",
+    )
+    if as_sent:
+        evidence.provider_usage.api_flavor = FLAVOR
+        evidence.provider_usage.json = document(number)
+    else:
+        evidence.buckets.quantities.update(usage(number))
+    return hold_pb2.ResolveRequest(idempotency_key=operation_id, operation_id=operation_id, usage=evidence)
+
+
+def document(number: int) -> str:
+    """The same usage as a chat completion says it."""
+    used = usage(number)
+    prompt, completion = used["input_tokens"] + used["cache_read_tokens"], used["output_tokens"]
+    return json.dumps(
+        {
+            "model": MODEL,
+            "service_tier": "default",
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
+                "prompt_tokens_details": {"cached_tokens": used["cache_read_tokens"], "audio_tokens": 0},
+                "completion_tokens_details": {
+                    "reasoning_tokens": 0,
+                    "audio_tokens": 0,
+                    "accepted_prediction_tokens": 0,
+                    "rejected_prediction_tokens": 0,
+                },
+            },
+        }
     )
 
 
@@ -111,3 +145,23 @@ def batches(operations: dict[int, str], budget: int = 0) -> list[hold_pb2.BatchE
         [command(resolve=resolve(number, name)) for number, name in operations.items()],
     )
     return [hold_pb2.BatchExecuteRequest(commands=commands) for commands in steps]
+
+
+def dispatched(operations: dict[int, str]) -> hold_pb2.BatchExecuteRequest:
+    """The call that reserves operations and dispatches them at once."""
+    commands = []
+    for number, name in operations.items():
+        request = reserve(number, name, 0)
+        request.begin_dispatch = True
+        request.dispatch.CopyFrom(begin_dispatch(name).dispatch)
+        commands.append(hold_pb2.Command(reserve=request))
+    return hold_pb2.BatchExecuteRequest(commands=commands)
+
+
+def resolved(operations: dict[int, str], *, as_sent: bool) -> hold_pb2.BatchExecuteRequest:
+    """The call that settles them."""
+    return hold_pb2.BatchExecuteRequest(
+        commands=[
+            hold_pb2.Command(resolve=resolve(number, name, as_sent=as_sent)) for number, name in operations.items()
+        ]
+    )

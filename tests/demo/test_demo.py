@@ -4,13 +4,10 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from rich.console import Console
 
 from ledger.demo import recordings, story
 from ledger.demo.screen import BALANCES, Ending, Screen
+from tests.processes import descendants, is_running
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ledger", "demo"]
@@ -104,15 +102,6 @@ def test_the_recorded_usages_cost_what_their_recorders_expect(told: dict[str, An
     assert recorded["settled"] + recorded["refused"] == recorded["rows"]
 
 
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    """A folder for what is temporary. Others may pass through it: PostgreSQL does not run as root."""
-    folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
-
-
 def test_a_person_sees_the_story_within_a_hundred_columns(temporary: Path) -> None:
     ended = run(NO_COLOR="1", COLUMNS="300", TMPDIR=str(temporary))
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -147,20 +136,6 @@ def test_no_word_of_the_tables_is_cut_on_eighty_columns() -> None:
         "96.412087",
     ):
         assert words in "\n".join(lines)
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process that came from this one."""
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return children + [each for child in children for each in descendants(child)]
-
-
-def is_running(pid: int) -> bool:
-    """Not if it ended, and nobody has asked for its status yet: in a container, perhaps nobody ever does."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

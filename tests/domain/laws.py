@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger.domain.evidence import fact_of, priced_tier, reprice, resolution_digest
+from ledger.domain.evidence import fact_of, passed_ceilings, priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold, Resolution
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 
@@ -172,6 +172,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
 def _check_resolution(world: "World", hold: Hold, resolution: Resolution, before: Resolution | None) -> None:
     assert resolution.cost_over_hold == max(resolution.amount - hold.amount, Decimal(0))
     accepted = [e for e in world.evidence if e.evidence_id == resolution.evidence_id]
+    assert resolution.passed_ceilings == passed_ceilings(hold.quote, resolution.lines)
     body = (accepted[0].body if accepted else None) or {}
     attempt = accepted[0].attempt if accepted else 0
     tier = priced_tier(hold.quote, body.get("tier", "")) if accepted else ""

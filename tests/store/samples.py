@@ -160,7 +160,7 @@ def observation(**changes: Any) -> Observation:
 def resolution(**changes: Any) -> Resolution:
     return Resolution(
         T, "op-1", 1, ResolutionKind.USAGE, b"d" * 32, None, Decimal("2.25"), "USD", Decimal(0),
-        ({"bucket": "input_tokens", "amount": "2.25"},), UUID(int=7), ENTRY, "gateway-1", None, NOON,
+        ({"bucket": "input_tokens", "amount": "2.25"},), ("input_tokens",), UUID(int=7), ENTRY, "gateway-1", None, NOON,
     )._replace(**changes)  # fmt: skip
 
 

@@ -292,7 +292,8 @@ def test_one_open_hold_per_exclusive_key(sql: Sql) -> None:
 def test_one_resolution_per_revision(sql: Sql) -> None:
     row = {
         "tenant": "'a'", "operation_id": "'op'", "revision": "1", "kind": "'USAGE'", "digest": "'d'", "amount": "5",
-        "currency": "'USD'", "cost_over_hold": "0", "lines": "'[]'", "actor": "'gw'", "recorded_at": "now()",
+        "currency": "'USD'", "cost_over_hold": "0", "lines": "'[]'",
+        "passed_ceilings": "'{}'", "actor": "'gw'", "recorded_at": "now()",
     }  # fmt: skip
     sql.execute(insert("resolution", row))
     refused(sql, insert("resolution", row, digest="'e'"), "duplicate key", "resolution_pkey")

@@ -193,7 +193,10 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
     )
     kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, t.evidence)]
     assert kept == [s.evidence(), rejected._replace(reasons=(rejected.reasons[0], "input_tokens is negative"))]
-    facts = [Resolution._make(row)._replace(lines=tuple(row[9])) for row in stored(database, t.resolution)]
+    facts = [
+        Resolution._make(row)._replace(lines=tuple(row[9]), passed_ceilings=tuple(row[10]))
+        for row in stored(database, t.resolution)
+    ]
     assert facts == [s.resolution(), revised]
     assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
 

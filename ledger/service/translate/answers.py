@@ -226,6 +226,7 @@ def write_revision(message: pb.Resolution, resolution: Resolution) -> None:
     message.entry_id = str(resolution.entry_id or "")
     message.actor = resolution.actor
     message.reason = resolution.reason or ""
+    message.passed_ceilings.extend(resolution.passed_ceilings)
     for line in resolution.lines:
         quantity, per = int(line["quantity"]), int(line["per"])
         message.lines.add(bucket=line["bucket"], quantity=quantity, rate=line["rate"], per=per, amount=line["amount"])

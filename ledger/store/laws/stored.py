@@ -61,6 +61,7 @@ class StoredResolution(NamedTuple):
     digest: bytes
     amount: Decimal
     lines: tuple[Line, ...]
+    passed_ceilings: tuple[str, ...]
     card: PriceCard | None
     attempt: int | None
     body: Mapping[str, Any] | None
@@ -96,7 +97,15 @@ QUOTES = columns_of(hold).add_columns(_c.digest).outerjoin(price_card, _pinned)
 RESOLUTIONS = (
     columns_of(hold)
     .add_columns(
-        *_card, _r.revision, _r.kind, _r.digest, _r.amount, cast(_r.lines, Text), _v.attempt, cast(_v.body, Text)
+        *_card,
+        _r.revision,
+        _r.kind,
+        _r.digest,
+        _r.amount,
+        cast(_r.lines, Text),
+        _r.passed_ceilings,
+        _v.attempt,
+        cast(_v.body, Text),
     )
     .join(resolution, _of_the_hold)
     .outerjoin(price_card, _pinned)
@@ -153,7 +162,7 @@ def resolutions(connection: Connection) -> Iterator[StoredResolution | Unreadabl
 
     def read(row: Row) -> StoredResolution:
         card, rest = row[_WIDTH : _WIDTH + len(_card)], row[_WIDTH + len(_card) :]
-        revision, kind, digest, amount, lines, attempt, body = rest
+        revision, kind, digest, amount, lines, passed, attempt, body = rest
         return StoredResolution(
             hold_from(row[:_WIDTH]),
             revision,
@@ -161,6 +170,7 @@ def resolutions(connection: Connection) -> Iterator[StoredResolution | Unreadabl
             digest,
             amount,
             tuple(map(_line, json.loads(lines))),
+            tuple(passed),
             None if card[0] is None else card_from(*card),
             attempt,
             None if body is None else json.loads(body),

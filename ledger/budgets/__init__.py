@@ -1,0 +1,1 @@
+"""The commands about budgets: tree, show, create, grant, limit, move, close. A client of the ledger, as any other."""

@@ -1,0 +1,198 @@
+"""spend-ledger budget create, grant, limit, move, close: each is one call, once per key."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from ledger.budgets.calls import ONCE, WHERE, add_key, add_server, as_json, key_of, print_json
+from ledger.budgets.figures import number
+from ledger.budgets.screen import Screen
+from ledger.client import Client
+from ledger.client.calling import CannotReach, calling
+from ledger.v1 import budget_pb2, money_pb2
+
+Call: TypeAlias = Callable[[Client, str], Awaitable[Any]]
+NONE = "none"
+CREATE_EPILOG = f"""
+A budget has one currency, that of its parent. Without --limit it is unlimited;
+--limit 0 is nothing. Role of the caller: admin.
+{WHERE}{ONCE}
+examples:
+  spend-ledger budget create acme USD --limit 10000 --name 'Acme Inc'
+  spend-ledger budget create team USD --under acme --limit 500 --max-hold 20
+"""
+GRANT_EPILOG = f"""
+Adds money to a budget, beside its limit; a deficit is repaid first. The same
+reference is granted once, under whatever key. Roles: finance, admin.
+{WHERE}{ONCE}
+examples:
+  spend-ledger budget grant team 250 USD --reference invoice-4711
+"""
+LIMIT_EPILOG = f"""
+Caps concern the holds that are reserved from now on. What is not named stays as
+it is; none takes a cap away. Role: admin.
+{WHERE}{ONCE}
+examples:
+  spend-ledger budget limit team --max-hold 20 --max-open-holds 50
+  spend-ledger budget limit team --max-hold none
+"""
+MOVE_EPILOG = f"""
+The budget moves with all that is below it. Holds that exist keep the path of
+their reserve, and what they moved stays where it is. Role: admin.
+{WHERE}{ONCE}
+examples:
+  spend-ledger budget move team --under lab
+  spend-ledger budget move team --root
+"""
+CLOSE_EPILOG = f"""
+For good. Nothing new is reserved on any path through it, dispatched or granted;
+what is open there still resolves. Role: admin.
+{WHERE}{ONCE}
+examples:
+  spend-ledger budget close team
+"""
+
+
+def add_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("budget", metavar="BUDGET")
+    parser.add_argument("currency", metavar="CURRENCY")
+    parser.add_argument("--under", metavar="PARENT", default="", help="the budget above it (none: it is a root)")
+    parser.add_argument("--name", default="", help="for people")
+    parser.add_argument("--limit", metavar="AMOUNT", help="how much it may spend (unlimited)")
+    _add_caps(parser)
+    _finish(parser)
+
+
+def create(arguments: argparse.Namespace) -> int:
+    def call(client: Client, key: str) -> Awaitable[Any]:
+        request = budget_pb2.CreateBudgetRequest(
+            idempotency_key=key,
+            budget_id=arguments.budget,
+            parent_id=arguments.under,
+            currency=arguments.currency,
+            display_name=arguments.name,
+            limit=arguments.limit,
+            **{field: value for field, value in _caps(arguments).items() if value is not None},
+        )
+        return client.budgets.CreateBudget(request)
+
+    return _change(arguments, call, "stands")
+
+
+def add_grant(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("budget", metavar="BUDGET")
+    parser.add_argument("amount", metavar="AMOUNT")
+    parser.add_argument("currency", metavar="CURRENCY")
+    parser.add_argument("--reference", required=True, help="the document behind it, such as an invoice")
+    _finish(parser)
+
+
+def grant(arguments: argparse.Namespace) -> int:
+    def call(client: Client, key: str) -> Awaitable[Any]:
+        money = money_pb2.Money(amount=arguments.amount, currency=arguments.currency)
+        request = budget_pb2.GrantBudgetRequest(
+            idempotency_key=key, budget_id=arguments.budget, amount=money, reference=arguments.reference
+        )
+        return client.budgets.GrantBudget(request)
+
+    return _change(arguments, call, "has the grant")
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("budget", metavar="BUDGET")
+    _add_caps(parser)
+    _finish(parser)
+
+
+def limit(arguments: argparse.Namespace) -> int:
+    caps = _caps(arguments)
+    if not caps:
+        raise CannotReach("Say what is to be changed: --max-hold or --max-open-holds.")
+
+    def call(client: Client, key: str) -> Awaitable[Any]:
+        request = budget_pb2.UpdateBudgetRequest(
+            idempotency_key=key,
+            budget_id=arguments.budget,
+            update_mask=FieldMask(paths=list(caps)),
+            **{field: value for field, value in caps.items() if value is not None},
+        )
+        return client.budgets.UpdateBudget(request)
+
+    return _change(arguments, call, "is changed")
+
+
+def add_move(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("budget", metavar="BUDGET")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--under", metavar="PARENT", default="", help="the budget that is to be above it")
+    where.add_argument("--root", action="store_true", help="nothing is to be above it")
+    _finish(parser)
+
+
+def move(arguments: argparse.Namespace) -> int:
+    def call(client: Client, key: str) -> Awaitable[Any]:
+        request = budget_pb2.MoveBudgetRequest(
+            idempotency_key=key, budget_id=arguments.budget, parent_id=arguments.under
+        )
+        return client.budgets.MoveBudget(request)
+
+    return _change(arguments, call, f"stands below {arguments.under}" if arguments.under else "is a root")
+
+
+def add_close(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("budget", metavar="BUDGET")
+    _finish(parser)
+
+
+def close(arguments: argparse.Namespace) -> int:
+    def call(client: Client, key: str) -> Awaitable[Any]:
+        return client.budgets.CloseBudget(
+            budget_pb2.CloseBudgetRequest(idempotency_key=key, budget_id=arguments.budget)
+        )
+
+    return _change(arguments, call, "is closed")
+
+
+def _finish(parser: argparse.ArgumentParser) -> None:
+    add_server(parser)
+    add_key(parser)
+
+
+def _add_caps(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--max-hold", metavar="AMOUNT", help="the most that one hold may set aside")
+    parser.add_argument("--max-open-holds", type=_count, metavar="N", help="how many holds may be open at a time")
+
+
+def _count(text: str) -> int | str:
+    if text == NONE:
+        return NONE
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, and not {NONE}")
+    return int(text)
+
+
+def _caps(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The caps that were named; None for one that is taken away."""
+    named = {"max_hold": arguments.max_hold, "max_open_holds": arguments.max_open_holds}
+    return {field: None if value == NONE else value for field, value in named.items() if value is not None}
+
+
+def _change(arguments: argparse.Namespace, call: Call, done: str) -> int:
+    key = key_of(arguments)
+    answer = asyncio.run(_called(arguments.server, call, key))
+    if arguments.json:
+        print_json(as_json(answer) | {"idempotency_key": key})
+        return 0
+    budget, balances, screen = answer.budget, answer.budget.balances, Screen()
+    again = ", as it did before: nothing changed" if answer.replayed else ""
+    available = number(balances.available, screen.signs.about) if budget.HasField("limit") else "no limit"
+    screen.tell([f"{budget.budget_id} {done}{again}. available: {available} {budget.currency}"])
+    return 0
+
+
+async def _called(server: str, call: Call, key: str) -> Any:
+    async with calling(server) as client:
+        return await call(client, key)
