@@ -168,7 +168,10 @@ class Ledger:
         key: str | None = None,
         timeout: timedelta | None = None,
     ) -> pb.ResolveResponse:
-        """Settles the hold on evidence: usage (`usage_evidence`), or a proof that there was no cost."""
+        """Settles the hold on evidence: usage (`usage_evidence`), or a proof that there was no cost.
+
+        If the hold is not there yet, the evidence is kept for it: the answer is `parked`, and has no hold.
+        """
         command = resolve_command(
             operation_id, evidence, attempt=attempt, accept_overrun_reason=accept_overrun_reason, key=key
         )

@@ -61,9 +61,9 @@ def _execution(hold: Hold, said: Sequence[Said]) -> Said:
 
 def _established(hold: Hold, evidence: Evidence) -> Execution | None:
     """What evidence establishes of the execution. A gateway's own count establishes nothing, nor does what was rejected, but for
-    the receipt that it brought; usage that was rejected though it is of this call has an observation of its own."""
+    the receipt that it brought; usage that was rejected though it is of this call has an observation of its own. What was parked
+    is evidence once more when it is filed."""
     if evidence.classification is Classification.PARKED:
-        # Nobody has judged it yet. What it comes to is said when it is filed.
         return None
     settled = evidence.classification not in (Classification.REJECTED, Classification.ESTIMATE)
     if evidence.kind is ResolutionKind.USAGE:

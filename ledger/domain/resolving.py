@@ -135,15 +135,10 @@ def reject(
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage):
-            if not hold.execution_seen:
-                changes["execution_seen"] = True
-            is_more = classification is not Classification.ESTIMATE
-            if is_more and not hold.usage_seen:
-                changes["usage_seen"] = True
-            # What waited was seen when the hold was made, and is said now.
-            if is_more and (not hold.usage_seen or isinstance(command, FileParked)):
-                detail = {"evidence_id": str(evidence_id)}
-                observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
+            changes |= _seen(hold, classification)
+        if _shows_execution(command, hold, classification):
+            detail = {"evidence_id": str(evidence_id)}
+            observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
         if hold.provider_receipt is None and receipt is not None:
             changes["provider_receipt"] = receipt
     if changes:
@@ -158,6 +153,22 @@ def reject(
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
     )
+
+
+def _seen(hold: Hold, classification: Classification) -> dict[str, bool]:
+    """What the hold remembers of usage of its call, and does not yet."""
+    is_more = classification is not Classification.ESTIMATE
+    shown = {"execution_seen": True} | ({"usage_seen": True} if is_more else {})
+    return {name: value for name, value in shown.items() if not getattr(hold, name)}
+
+
+def _shows_execution(command: Report, hold: Hold, classification: Classification) -> bool:
+    """Whether usage of the call is the first of it that is more than an estimate.
+
+    A hold that was made after its evidence is born with `usage_seen`: what is filed then is the first that says so.
+    """
+    is_first = not hold.usage_seen or isinstance(command, FileParked)
+    return isinstance(command.evidence, Usage) and is_first and classification is not Classification.ESTIMATE
 
 
 def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, digest: bytes) -> Outcome:

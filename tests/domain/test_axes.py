@@ -82,18 +82,6 @@ def say(said: Said | None) -> str:
             "EXECUTED by gw through Resolve at 10:01 of 1",
             "DISPATCHING by gw through BeginDispatch at 10:00 of 1",
         ),
-        (  # what waited for the hold, too
-            ORG + "charge op1 9 -> ok parked\nreserve op1 org 6 -> ok\nafter 1m\nworker EVIDENCE_REJECTED",
-            "none",
-            "EXECUTED by gw through FileParked at 10:01 of 1",
-            "DISPATCHING by  through inferred at 10:00 of 1",
-        ),
-        (  # but for what is of another call
-            ORG + "charge op1 5 provider=other -> ok parked\nreserve op1 org 6 -> ok\nworker EVIDENCE_REJECTED",
-            "none",
-            "UNKNOWN by  through inferred at 10:00 of 1",
-            "DISPATCHING by  through inferred at 10:00 of 1",
-        ),
         (
             ORG + "reserve op1 org 6 -> ok\ncharge op1 5 source=GATEWAY_ESTIMATE receipt=r1 -> EVIDENCE_REJECTED",
             "none",

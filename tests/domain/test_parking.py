@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.domain import parking
+from ledger.domain.axes import axes
 from ledger.domain.batch import StaleRows
 from ledger.domain.commands import NoCostProof, Resolve, Usage
 from ledger.domain.decide import decide
@@ -358,6 +359,35 @@ def test_a_proof_frees_nothing_past_the_evidence() -> None:
     """,
         race("reserve op1 org 6 nonce=n1 -> ok send"),
     )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reported", "established"),
+    [
+        ("4 source=GATEWAY_ESTIMATE", "ESTIMATE", "UNKNOWN inferred 10:00"),
+        ("4 provider=other", "REJECTED", "UNKNOWN inferred 10:00"),
+        ("9", "REJECTED", "EXECUTED FileParked 10:01"),
+    ],
+)
+def test_what_is_established_of_the_call_is_what_was_filed(evidence: str, reported: str, established: str) -> None:
+    """While it waits, the evidence has been held against nothing: it establishes nothing."""
+    world = run(
+        ORG
+        + f"""
+    charge op1 {evidence} -> ok parked                       # 10:00
+    after 1m
+    reserve op1 org 6 -> ok
+    """
+    )
+    assert _execution(world) == "UNKNOWN inferred 10:00"
+    run(f"worker EVIDENCE_REJECTED\nevidence op1 PARKED {reported}", world)
+    assert _execution(world) == established
+
+
+def _execution(world: World) -> str:
+    found = axes(world.holds[("t1", "op1")], world.observations, world.evidence, None).execution
+    assert found is not None
+    return f"{found.value} {found.source} {found.since:%H:%M}"
 
 
 def test_what_ended_before_it_was_seen_is_a_conflict() -> None:

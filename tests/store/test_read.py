@@ -329,8 +329,9 @@ MANY = """
         FROM generate_series(1, 20000) n;
     INSERT INTO parked SELECT 'acme', 'many-' || n, gen_random_uuid(), 'i', 'USAGE', 'WEBHOOK', 'gateway-1', 'gateway', 0, '{}',
         now() FROM generate_series(1, 20000) n;
-    INSERT INTO resolution SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', NULL, 1, 'USD', 0, '[]', NULL, NULL, 'a', NULL, now()
-        FROM generate_series(1, 20000) n;
+    INSERT INTO resolution (tenant, operation_id, revision, kind, digest, amount, currency, cost_over_hold, lines, passed_ceilings,
+        actor, recorded_at)
+        SELECT 'acme', 'many-' || n, 1, 'USAGE', 'd', 1, 'USD', 0, '[]', '{}', 'a', now() FROM generate_series(1, 20000) n;
     INSERT INTO price_card SELECT 'acme', 'many-' || n, 1, 'p', 'm', '', '{}', now() FROM generate_series(1, 20000) n;
 """
 
