@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, check, demo, exercise, token, budget, price, quote, prices, hold.
+"""The command line: serve, migrate, check, demo, exercise, token, budget, price, quote, prices, hold, watch.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 the books violate a law, 2 it could not be done (the
 message says what to do).
@@ -25,7 +25,7 @@ from ledger.client.calling import CannotReach
 from ledger.domain.model import Role
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
-from ledger.holds import listing, showing
+from ledger.holds import listing, showing, watching
 from ledger.prices import importing, pricing, quoting
 from ledger.prices.files import UnfitFile
 from ledger.reconcile.expiry import Expiry
@@ -195,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=module.run)
         added.add_argument("--json", action="store_true", help="print the result as JSON")
         module.add_arguments(added)
+    watching.add_arguments(command("watch", watching.run, watching.DESCRIPTION, watching.EPILOG, database=False))
     roles = [role.value for role in Role if role is not Role.SYSTEM]
     making.add_argument("--role", required=True, choices=roles, help="what it may do; see below")
     for added in (serving, making):

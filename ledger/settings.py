@@ -58,6 +58,7 @@ class Settings(BaseSettings):
         default=4 * 1024 * 1024, description="the largest message"
     )
     max_concurrent_rpcs: Count = Field(default=2_000, description="calls at a time; what is above is THROTTLED")
+    max_watchers: Count = Field(default=64, description="readers of the feed at a time; what is above is THROTTLED")
     max_queue: Count = Field(default=10_000, description="commands that wait; what is above is THROTTLED")
     max_batch: Count = Field(default=500, description="commands of one database transaction")
     lanes: Count = Field(default=1, description="transactions at a time")

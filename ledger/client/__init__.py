@@ -12,6 +12,7 @@ from ledger.client.ledger import Ledger
 from ledger.client.lines import Batching
 from ledger.client.messages import dispatch, fixed_quote, metered_quote, usage_evidence
 from ledger.client.retry import Backoff
+from ledger.client.watching import watch
 
 __all__ = [
     "Backoff",
@@ -33,4 +34,5 @@ __all__ = [
     "fixed_quote",
     "metered_quote",
     "usage_evidence",
+    "watch",
 ]

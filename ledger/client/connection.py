@@ -10,6 +10,7 @@ import grpc.aio
 from ledger.client.errors import error_info
 from ledger.v1.budget_pb2_grpc import BudgetServiceStub
 from ledger.v1.evidence_pb2_grpc import EvidenceServiceStub
+from ledger.v1.feed_pb2_grpc import FeedServiceStub
 from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
 from ledger.v1.price_pb2_grpc import PriceServiceStub
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     # These exist for type checkers alone: a stub on a channel of grpc.aio answers with awaitables.
     from ledger.v1.budget_pb2_grpc import BudgetServiceAsyncStub
     from ledger.v1.evidence_pb2_grpc import EvidenceServiceAsyncStub
+    from ledger.v1.feed_pb2_grpc import FeedServiceAsyncStub
     from ledger.v1.hold_pb2_grpc import HoldServiceAsyncStub
     from ledger.v1.journal_pb2_grpc import JournalServiceAsyncStub
     from ledger.v1.price_pb2_grpc import PriceServiceAsyncStub
@@ -58,6 +60,7 @@ class Client:
         self.prices: PriceServiceAsyncStub = _authorize(PriceServiceStub(channel), header)
         self.evidence: EvidenceServiceAsyncStub = _authorize(EvidenceServiceStub(channel), header)
         self.journal: JournalServiceAsyncStub = _authorize(JournalServiceStub(channel), header)
+        self.feed: FeedServiceAsyncStub = _authorize(FeedServiceStub(channel), header)
         self.writes: WriteServiceAsyncStub = _authorize(WriteServiceStub(channel), header)
 
     async def close(self) -> None:

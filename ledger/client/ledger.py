@@ -27,7 +27,8 @@ from ledger.client.keys import permission_key
 from ledger.client.lines import Batching
 from ledger.client.messages import Amount, Evidence, decimal, money
 from ledger.client.retry import Backoff, until_answered
-from ledger.v1 import budget_pb2
+from ledger.client.watching import watch
+from ledger.v1 import budget_pb2, feed_pb2
 from ledger.v1 import hold_pb2 as pb
 
 Request = TypeVar("Request")
@@ -83,6 +84,24 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    def watch(
+        self,
+        resume_token: str = "",
+        *,
+        from_now: bool = False,
+        types: Sequence[feed_pb2.EventType.ValueType] = (),
+        operation_id: str = "",
+        heartbeat: timedelta | None = None,
+        patience: timedelta | None = None,
+    ) -> AsyncIterator[feed_pb2.WatchResponse]:
+        """The change feed of the caller's tenant, for ever (see `ledger.client.watching`)."""
+        request = feed_pb2.WatchRequest(
+            resume_token=resume_token, from_now=from_now, types=types, operation_id=operation_id
+        )
+        if heartbeat is not None:
+            request.heartbeat.FromTimedelta(heartbeat)
+        return watch(self.stubs, request, patience=patience, backoff=self._backoff)
 
     def guard(
         self,

@@ -1,1 +1,1 @@
-"""The commands about holds: hold show, hold list."""
+"""The commands about holds and what happens to the books: hold show, hold list, watch."""

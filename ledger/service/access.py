@@ -18,6 +18,7 @@ BUDGETS = "/ledger.v1.BudgetService/"
 PRICES = "/ledger.v1.PriceService/"
 EVIDENCE = "/ledger.v1.EvidenceService/"
 JOURNAL = "/ledger.v1.JournalService/"
+FEED = "/ledger.v1.FeedService/"
 WRITES = "/ledger.v1.WriteService/"
 
 ROLES: dict[str, frozenset[Role]] = {
@@ -58,6 +59,8 @@ ROLES: dict[str, frozenset[Role]] = {
     JOURNAL + "ListEntries": _BOOKS,
     JOURNAL + "ListPostings": _BOOKS,
     JOURNAL + "GetBalance": _BOOKS,
+    # Not the gateways: it shows all that the tenant spends, and a gateway knows the operations that are its own.
+    FEED + "Watch": _BOOKS,
     WRITES + "VerifyWrite": _ANY,
     WRITES + "ListInvocations": _BOOKS,
 }

@@ -6,7 +6,8 @@ A method's handler is wrapped once, when it is called first; after that a call c
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -25,6 +26,7 @@ log = logging.getLogger("ledger.service")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _Method: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
+_Stream: TypeAlias = Callable[[Any, Context], AsyncGenerator[Any, None]]
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 _SCHEME = "bearer "
@@ -60,7 +62,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._wrapped: dict[str, Handler] = {}
 
     async def idle(self) -> None:
-        """Waits until no call is in progress. The streams of health and reflection are not counted."""
+        """Waits until no call is in progress. Streams are not counted: they end when they are told to, or never."""
         await self._idle.wait()
 
     async def intercept_service(
@@ -75,9 +77,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or method in self._public:
             return handler
-        if handler.unary_unary is None or method not in ROLES:
+        if (handler.unary_unary is None and handler.unary_stream is None) or method not in ROLES:
             return grpc.unary_unary_rpc_method_handler(_nobody)
-        self._wrapped[method] = wrapped = self._wrap(method, handler)
+        wrapped = self._wrap(method, handler) if handler.unary_unary is not None else self._wrap_stream(method, handler)
+        self._wrapped[method] = wrapped
         return wrapped
 
     def _wrap(self, method: str, handler: Handler) -> Handler:
@@ -108,6 +111,34 @@ class Boundary(grpc.aio.ServerInterceptor):
         # Without a deserializer: the bytes of a stranger are not read. A message can take fifty times its size in memory.
         return grpc.unary_unary_rpc_method_handler(bounded, response_serializer=handler.response_serializer)
 
+    def _wrap_stream(self, method: str, handler: Handler) -> Handler:
+        answer = cast(_Stream, handler.unary_stream)
+        read = handler.request_deserializer
+        assert read is not None, "the contract's messages are protobuf"
+
+        async def bounded(request: bytes, context: Context) -> AsyncIterator[Any]:
+            started = time.perf_counter()
+            who: Caller | None = None
+            try:
+                who = self._known(context)
+                self._admit(method, who)
+                async with aclosing(answer(_read(read, request), context)) as responses:
+                    async for response in responses:
+                        # A stream outlives the look at its token: one that was taken back gets nothing more.
+                        if self._asks(context) != who:
+                            raise Refused(_UNAUTHENTICATED)
+                        yield response
+            except (Refused, InvalidField) as refused:
+                _told(method, who, refused.refusal, started)
+                await abort(context, refused.refusal)
+            except Exception:
+                log.exception("failed", extra=_facts(method, who, Reason.INTERNAL, started))
+                await abort(context, _INTERNAL)
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("ended", extra=_facts(method, who, None, started))
+
+        return grpc.unary_stream_rpc_method_handler(bounded, response_serializer=handler.response_serializer)
+
     def _begin(self) -> None:
         self._open_calls += 1
         self._idle.clear()
@@ -121,11 +152,14 @@ class Boundary(grpc.aio.ServerInterceptor):
         """Who calls. Raises Refused if nobody knows, or if there are too many calls to look."""
         if self._open_calls > self._limit:
             raise Refused(_THROTTLED)
-        token = _token(context)
-        who = None if token is None else self._directory.lookup(token)
+        who = self._asks(context)
         if who is None:
             raise Refused(_UNAUTHENTICATED)
         return who
+
+    def _asks(self, context: Context) -> Caller | None:
+        token = _token(context)
+        return None if token is None else self._directory.lookup(token)
 
     def _admit(self, method: str, who: Caller) -> None:
         """Lets the call in. The role comes before the content: who may not call learns nothing about fields."""

@@ -20,6 +20,7 @@ from ledger.engine.lane import Engine, EngineOptions
 from ledger.engine.reader import Reader
 from ledger.service.budgets import Budgets
 from ledger.service.evidence import Evidence
+from ledger.service.feed import Feed
 from ledger.service.holds import Holds
 from ledger.service.interceptor import Boundary
 from ledger.service.journal import Journal
@@ -29,9 +30,10 @@ from ledger.service.writes import Writes
 from ledger.settings import PREFIX, Settings
 from ledger.store.database import Database
 from ledger.store.fitness import verify
-from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
+from ledger.v1 import budget_pb2, evidence_pb2, feed_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
 from ledger.v1.budget_pb2_grpc import add_BudgetServiceServicer_to_server
 from ledger.v1.evidence_pb2_grpc import add_EvidenceServiceServicer_to_server
+from ledger.v1.feed_pb2_grpc import add_FeedServiceServicer_to_server
 from ledger.v1.hold_pb2_grpc import add_HoldServiceServicer_to_server
 from ledger.v1.journal_pb2_grpc import add_JournalServiceServicer_to_server
 from ledger.v1.price_pb2_grpc import add_PriceServiceServicer_to_server
@@ -47,6 +49,7 @@ SERVICES = tuple(
         (price_pb2, "PriceService"),
         (evidence_pb2, "EvidenceService"),
         (journal_pb2, "JournalService"),
+        (feed_pb2, "FeedService"),
         (write_pb2, "WriteService"),
     )
 )
@@ -75,6 +78,7 @@ class Server:
         options = EngineOptions(settings.lanes, settings.max_batch, settings.max_queue)
         self._engine = Engine(self._database, options)
         self._reader = Reader(self._database, settings.pool_size)
+        self._feed = Feed(database_url, settings.max_watchers)
         self._workers = workers(self._engine, self._reader)
         self._health = health.aio.HealthServicer()
         self._grpc: grpc.aio.Server | None = None
@@ -95,6 +99,7 @@ class Server:
         add_EvidenceServiceServicer_to_server(Evidence(self._engine, self._reader), server)
         add_JournalServiceServicer_to_server(Journal(self._reader), server)
         add_WriteServiceServicer_to_server(Writes(self._engine, self._reader), server)
+        add_FeedServiceServicer_to_server(self._feed, server)
         add_HealthServicer_to_server(self._health, server)
         if settings.reflection:
             reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
@@ -114,10 +119,12 @@ class Server:
         grace = self._settings.drain_seconds
         for worker in self._workers:
             await worker.stop()
+        await self._feed.stop()
         if self._grpc is not None and self._boundary is not None:
             await _stop(self._grpc, self._boundary, grace)
         if not await self._engine.stop(grace):
             log.error("stopped with commands undone; their callers may ask again with the same keys")
+        await self._feed.close()
         await asyncio.to_thread(self._reader.close)
         self._database.close()
         log.info("stopped", extra={"address": self.address})
@@ -157,7 +164,7 @@ def _credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
 
 
 async def _stop(server: grpc.aio.Server, boundary: Boundary, grace: float) -> None:
-    """Takes no new calls, and waits for those in progress. The streams of health watchers would go on for ever: they are cut."""
+    """Takes no new calls, and waits for those in progress. Streams that go on are cut."""
     stopping = asyncio.create_task(server.stop(grace))
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(boundary.idle(), grace)

@@ -66,9 +66,8 @@ async def serving(database_url: str, folder: Path, **options: Any) -> AsyncItera
     """A server until the block is left. `options` are settings; the sweep rests unless sweep_seconds is given."""
     path = folder / "tokens.jsonl"
     secrets = make_tokens(path)
-    settings = Settings(
-        listen="127.0.0.1:0", tokens_file=path, **{"drain_seconds": 5.0, "sweep_seconds": 3600.0} | options
-    )
+    defaults: dict[str, Any] = {"listen": "127.0.0.1:0", "drain_seconds": 5.0, "sweep_seconds": 3600.0}
+    settings = Settings(tokens_file=path, **defaults | options)
     every = settings.sweep_seconds
     server = Server(
         settings,

@@ -13,10 +13,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from ledger.client import connect
 from ledger.domain.model import Role
 from ledger.service.access import ROLES
-from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
+from ledger.v1 import budget_pb2, evidence_pb2, feed_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
 from tests.service.harness import refusal, reserve_request, serving
 
-FILES = (hold_pb2, budget_pb2, price_pb2, evidence_pb2, write_pb2, journal_pb2)
+FILES = (hold_pb2, budget_pb2, price_pb2, evidence_pb2, write_pb2, journal_pb2, feed_pb2)
 PROTO = Path(__file__).parents[2] / "proto"
 
 
