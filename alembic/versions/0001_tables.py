@@ -131,6 +131,7 @@ STATEMENTS = (
         retry_until timestamptz,
         inferred boolean NOT NULL,
         execution_seen boolean NOT NULL,
+        usage_seen boolean NOT NULL,
         provider_receipt text COLLATE "C",
         revision integer NOT NULL,
         resolution_kind text COLLATE "C",

@@ -162,6 +162,7 @@ hold = Table(
     _time("retry_until", null=True),
     Column("inferred", Boolean, nullable=False),
     Column("execution_seen", Boolean, nullable=False),
+    Column("usage_seen", Boolean, nullable=False),
     _text("provider_receipt", null=True),
     _integer("revision"),
     _text("resolution_kind", null=True),
