@@ -127,8 +127,8 @@ OUTBOX = """
     """
 STRIPES_OPENED = """
     INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, open_holds, authority, available, held,
-                      unknown, spent, deficit, expense, payable)
-    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+                      unknown, spent, deficit, expense, payable, rollover, carried)
+    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'NONE', 0
     FROM unnest(%(stripes)s::text[]) AS s (book_id)
     ON CONFLICT DO NOTHING
     """
