@@ -85,10 +85,12 @@ examples:
 """
 CALLERS_EPILOG = """
 roles:
-  gateway   reserve, dispatch and release holds; resolve them on evidence
-  finance   resolve on evidence, accept overruns, grant money, put price cards
+  gateway   reserve, dispatch, cancel and release holds; resolve on evidence
+  finance   resolve on evidence, correct, accept overruns, cancel holds, grant
+            money, put price cards and evidence policies
   auditor   read everything
-  admin     make budgets, grant money, put price cards
+  admin     make, change, move and close budgets, grant money, put price cards
+            and evidence policies
 
 The token is printed once; only its SHA-256 is kept. A running server knows it
 within a second. To take it back, remove its line from the file.

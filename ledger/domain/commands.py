@@ -418,5 +418,6 @@ HoldCommand: TypeAlias = (
 )
 BudgetCommand: TypeAlias = CreateBudget | GrantBudget | UpdateBudget | CloseBudget | MoveBudget
 Command: TypeAlias = HoldCommand | BudgetCommand | PutPriceCard | PutEvidencePolicy
-# Those that claim keys, by name.
+# Those about one hold, and those that claim keys, by name.
+ON_HOLDS: Final = frozenset(c.NAME for c in get_args(HoldCommand))
 COMMANDS: Final = tuple(sorted(c.NAME for c in get_args(Command) if c.NAME != VerifyWrite.NAME))

@@ -29,7 +29,7 @@ class Keyed:
     @property
     @abstractmethod
     def resource(self) -> str:
-        """What the command is about: an operation, a budget or a price card."""
+        """What the command is about: an operation, a budget, a price card or the provider of a policy."""
 
     @property
     def receipt_key(self) -> tuple[str, str, str, str]:

@@ -44,7 +44,7 @@ def too_deep(levels: int) -> Outcome | None:
 
 def is_closed(budget_id: str) -> Outcome:
     """The refusal BUDGET_CLOSED, which names the level."""
-    return refuse(Reason.BUDGET_CLOSED, f"Budget {budget_id!r} is closed.", budget_id=budget_id)
+    return refuse(Reason.BUDGET_CLOSED, f"Budget {budget_id!r} is closed for good: name another.", budget_id=budget_id)
 
 
 def no_budget(budget_id: str) -> Outcome:

@@ -1,17 +1,17 @@
 """The rule of read-back: a claim that the rows do not bear out opens a case."""
 
-from uuid import UUID
-
 from ledger.domain.batch import Outcome
 from ledger.domain.canonical import Document, digest
 from ledger.domain.claims import differences
-from ledger.domain.commands import VerifyWrite
-from ledger.domain.model import Incident
+from ledger.domain.commands import ON_HOLDS, VerifyWrite
+from ledger.domain.incidents import open_case
 from ledger.domain.work import Work
 
 
 def verify_write(work: Work, command: VerifyWrite) -> Outcome:
-    hold = work.loaded.holds.get(command.hold_key)
+    # What a budget or a price card is named may also be the name of an operation.
+    is_about_hold = command.receipt is None or command.receipt.command in ON_HOLDS
+    hold = work.loaded.holds.get(command.hold_key) if is_about_hold else None
     different = differences(command.claim, hold, command.receipt)
     if not different:
         return Outcome(hold=hold, applied=False, as_of=work.now)
@@ -21,15 +21,7 @@ def verify_write(work: Work, command: VerifyWrite) -> Outcome:
     }
     detail["actor"] = command.caller.actor
     # The same wrong belief about the same rows is the same case, whoever repeats it.
-    fact: Document = [[d.field, d.claimed, d.actual] for d in different]
-    named: Document = {
-        "tenant": command.caller.tenant,
-        "resource": command.operation_id,
-        "kind": "WRITE_MISMATCH",
-        "fact": fact,
-    }
-    incident_id = UUID(bytes=digest("incident", 1, named)[:16])
-    work.decision.incidents.append(
-        Incident(command.caller.tenant, incident_id, "WRITE_MISMATCH", command.operation_id, work.now, detail)
-    )
-    return Outcome(hold=hold, applied=False, as_of=work.now, incident_id=incident_id)
+    beliefs: Document = [[d.field, d.claimed, d.actual] for d in different]
+    fact = digest("claim", 1, beliefs).hex()
+    opened = open_case(work, command.caller.tenant, command.operation_id, "WRITE_MISMATCH", fact, detail)
+    return Outcome(hold=hold, applied=False, as_of=work.now, incident_id=opened)

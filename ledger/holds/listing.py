@@ -16,8 +16,8 @@ The age is that of the exposure: since the call was dispatched, or else since
 the money was set aside. The token is in SPEND_LEDGER_TOKEN.
 
 examples:
-  spend-ledger hold list --server 127.0.0.1:50051 --state unknown
-  spend-ledger hold list --server 127.0.0.1:50051 --state unknown --json |
+  spend-ledger hold list --server 127.0.0.1:7443 --state unknown
+  spend-ledger hold list --server 127.0.0.1:7443 --state unknown --json |
       jq 'sort_by(-.age_seconds) | .[0]'
 """
 STATES = {

@@ -19,8 +19,8 @@ The token in SPEND_LEDGER_TOKEN must be of finance, an auditor or an admin: the
 history shows entries, evidence and incidents.
 
 examples:
-  spend-ledger hold show --server 127.0.0.1:50051 chat-4711
-  spend-ledger hold show --server 127.0.0.1:50051 chat-4711 --json |
+  spend-ledger hold show --server 127.0.0.1:7443 chat-4711
+  spend-ledger hold show --server 127.0.0.1:7443 chat-4711 --json |
       jq '.events[] | select(.kind == "HOLD_EVENT_KIND_EVIDENCE")'
 """
 PAGE = 1000

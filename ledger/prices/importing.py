@@ -35,7 +35,7 @@ The token of a caller (finance or admin) is read from {TOKEN_VARIABLE}.
 examples:
   spend-ledger prices import --format litellm prices.json --dry-run
   spend-ledger prices import --format genai-prices data.json \\
-      --server 127.0.0.1:50051 --json | jq .counts
+      --server 127.0.0.1:7443 --json | jq .counts
 """
 
 

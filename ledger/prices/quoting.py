@@ -34,7 +34,7 @@ Exit status 1 if there is no finite price; the answer says what is missing.
 examples:
   spend-ledger quote --catalogue litellm:prices.json openai/gpt-5 \\
       --ceiling input_tokens=20000 --ceiling output_tokens=4000 --tier priority
-  spend-ledger quote --server 127.0.0.1:50051 openai/gpt-5 --choices 3
+  spend-ledger quote --server 127.0.0.1:7443 openai/gpt-5 --choices 3
 """
 
 

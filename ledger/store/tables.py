@@ -266,8 +266,8 @@ receipt = Table(
     _time("recorded_at"),
 )
 
-# What was said about one operation, budget or card is found by its name. That comes first: with the tenant in front the planner may
-# take this index for the look-up of a key, and read all receipts of the tenant.
+# What was said about one operation, budget, card or policy is found by its name. That comes first: with the tenant in front the
+# planner may take this index for the look-up of a key, and read all receipts of the tenant.
 Index("receipt_resource", receipt.c.resource, receipt.c.tenant)
 
 refused = Table(

@@ -334,19 +334,20 @@ Global___Evidence: _TypeAlias = Evidence  # noqa: Y015
 class ListEvidenceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPERATION_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    operation_id: _builtins.str
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """1 to 1,000; 100 if 0."""
     page_token: _builtins.str
+    operation_id: _builtins.str
+    """Required."""
     def __init__(
         self,
         *,
-        operation_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        operation_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

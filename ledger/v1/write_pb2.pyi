@@ -70,7 +70,7 @@ class Invocation(_message.Message):
     fingerprint: _builtins.str
     """SHA-256 of the command's content, lower-case hex."""
     resource: _builtins.str
-    """The operation, budget or price card that the command is about."""
+    """What the command is about: an operation, a budget, or a version of a price card ("gpt-5#3") or of a provider's policy."""
     refused: _error_pb2.ErrorReason.ValueType
     """UNSPECIFIED: it was done."""
     remembered: _builtins.bool
@@ -290,7 +290,7 @@ class ClaimDifference(_message.Message):
     CLAIMED_FIELD_NUMBER: _builtins.int
     ACTUAL_FIELD_NUMBER: _builtins.int
     field: _builtins.str
-    """The field of the claim."""
+    """The field of the claim; "outcome" for claims_outcome with refused."""
     claimed: _builtins.str
     actual: _builtins.str
     def __init__(
@@ -316,9 +316,10 @@ class ListInvocationsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
+    """1 to 1,000; 100 if 0."""
     page_token: _builtins.str
     resource: _builtins.str
-    """Required: an operation_id, budget_id or card_id."""
+    """Required: an operation_id, a budget_id, a card_id, or the provider of a policy; of the last two with all versions."""
     def __init__(
         self,
         *,
@@ -341,6 +342,7 @@ class ListInvocationsResponse(_message.Message):
     INVOCATIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
+    """Empty on the last page."""
     @_builtins.property
     def invocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Invocation]: ...
     def __init__(

@@ -198,7 +198,7 @@ async def test_changes_are_made_once_per_key(
         assert "Say what is to be changed" in (await typed.run("limit", "team", status=2))[1]
         assert (await typed.run("close", "team"))[0] == "team is closed. available: 12.5 USD\n"
         _, err = await typed.run("grant", "team", "1", "USD", "--reference", "po-2", status=2)
-        assert "FAILED_PRECONDITION: Budget 'team' is closed." in err
+        assert "FAILED_PRECONDITION: Budget 'team' is closed for good: name another." in err
         assert err.startswith("idempotency key: cli-"), "it is known before the answer is"
 
 

@@ -89,6 +89,16 @@ def test_without_a_hold_everything_claimed_is_wrong_but_the_outcome_of_the_key()
     assert not [key for key in world.receipts if key[2] == "VerifyWrite"], "it claims no key"
 
 
+def test_a_key_about_a_budget_says_nothing_of_an_operation_with_the_same_name() -> None:
+    world = run(SETTLED + "    reserve org team 2 key=k9 -> ok\n")
+    made = world.receipts[("t1", "adm", "CreateBudget", next(k[3] for k in world.receipts if k[2] == "CreateBudget"))]
+    assert made.resource == "org"
+    (true,) = world.step(VerifyWrite(AUDITOR, "v", "org", Claim(outcome="OK"), made))
+    (wrong,) = world.step(VerifyWrite(AUDITOR, "w", "org", Claim(state="RESERVED"), made))
+    assert (true.hold, true.incident_id, wrong.hold) == (None, None, None)
+    assert world.incidents[0].detail == {"claimed_state": "RESERVED", "actual_state": "nothing", "actor": "eve"}
+
+
 def test_what_is_refused_and_not_remembered_is_in_the_log_with_the_state_that_was_found() -> None:
     world = run(
         SETTLED

@@ -24,6 +24,7 @@ from ledger.service.translate.fields import (
 )
 from ledger.service.translate.pages import Place, log_key, place, time_key
 from ledger.store import read
+from ledger.store.database import SILENCE
 from ledger.v1 import error_pb2, hold_pb2
 from ledger.v1 import write_pb2 as pb
 
@@ -33,7 +34,8 @@ _STATE_OF = {state.value: hold_pb2.HoldState.Value(f"HOLD_STATE_{state}") for st
 _STATES = {int(number): state for state, number in _STATE_OF.items()}
 _REASONS = {int(number): name.removeprefix("ERROR_REASON_") for name, number in error_pb2.ErrorReason.items() if number}
 _REASON_OF = {name: error_pb2.ErrorReason.Value(f"ERROR_REASON_{name}") for name in _REASONS.values()}
-_SETTLING: Final = timedelta(seconds=LONGEST)
+# The last COMMIT of a batch is begun by LONGEST, and given up for lost after SILENCE.
+_SETTLING: Final = timedelta(seconds=LONGEST + SILENCE)
 
 _MATCH = "Every claim is as the ledger has it."
 _MISMATCH = "The ledger has it otherwise: go by the ledger, not by the claim. A case was opened."

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, null, select, text
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from ledger.domain.axes import Axes, axes
-from ledger.domain.commands import HoldCommand
+from ledger.domain.commands import ON_HOLDS
 from ledger.domain.model import Axis, Classification, Evidence, Hold, Observation
 from ledger.domain.states import TERMINAL, ResolutionKind
 from ledger.store.read.holds import get_hold
@@ -149,7 +149,6 @@ FROM events
 WHERE (at, rank, event_id COLLATE "C") > (:at, :rank, :event_id)
 ORDER BY at, rank, event_id COLLATE "C" LIMIT :limit
 """)
-_ON_HOLDS = [command.NAME for command in get_args(HoldCommand)]
 _BEFORE_ALL = ("-infinity", "0", "")
 
 
@@ -158,7 +157,7 @@ def list_hold_events(
 ) -> Page[HoldEvent]:
     """Oldest first. The key is (at, rank, event_id)."""
     at, rank, event_id = _BEFORE_ALL if after is None else after
-    asked = {"tenant": tenant, "operation": operation_id, "on_holds": _ON_HOLDS, "limit": limit + 1}
+    asked = {"tenant": tenant, "operation": operation_id, "on_holds": sorted(ON_HOLDS), "limit": limit + 1}
     place = {"at": at, "rank": int(rank), "event_id": event_id}
     rows = connection.execute(_EVENTS, asked | place).all()
     return page(rows, limit, _event, lambda item: (item.at.isoformat(), str(item.rank), item.event_id))

@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Text, cast, func, literal, select, tuple_, union_all
+from sqlalchemy import Connection, Text, and_, cast, func, literal, or_, select, tuple_, union_all
 
+from ledger.domain.commands import ON_HOLDS
 from ledger.domain.model import Hold, Receipt
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
@@ -52,19 +53,23 @@ def written(
         columns = (receipt.c.tenant, receipt.c.actor, receipt.c.command, receipt.c.key)
         row = connection.execute(columns_of(receipt).where(tuple_(*columns) == (tenant, *key))).one_or_none()
         found = None if row is None else receipt_from(tuple(row))
-    named = operation_id if found is None else found.resource
+    named = operation_id
+    if found is not None:
+        named = found.resource if found.command in ON_HOLDS else None
     return Written(found, None if named is None else get_hold(connection, tenant, named), as_of)
 
 
 def list_invocations(
     connection: Connection, tenant: str, resource: str, *, limit: int, after: Key | None = None
 ) -> Page[Invocation]:
-    """Oldest first. The key is (recorded_at, place)."""
+    """Oldest first, of a card or policy those of every version. The key is (recorded_at, place)."""
     r, f = receipt.c, refused.c
+    # What gave a version names it behind a #, which no name has in it; $ is the character after that.
+    of_a_version = and_(r.resource > resource + "#", r.resource < resource + "$")
     done = select(
         r.actor, r.command, r.key, r.fingerprint, r.resource, r.outcome, literal(True).label("remembered"), r.state,
         r.recorded_at, (r.actor + ":" + r.command + ":" + r.key).label("place"),
-    ).where(r.tenant == tenant, r.resource == resource)  # fmt: skip
+    ).where(r.tenant == tenant, or_(r.resource == resource, of_a_version))  # fmt: skip
     not_done = select(
         f.actor, f.command, f.key, f.fingerprint, f.resource, f.reason, literal(False), f.state, f.recorded_at,
         cast(f.refused_id, Text),
