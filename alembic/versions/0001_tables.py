@@ -51,7 +51,10 @@ STATEMENTS = (
         CONSTRAINT budget_calendar_period_has_a_zone CHECK ((period IN ('DAY', 'WEEK', 'MONTH')) = (zone <> ''))
     )
     """,
-    "CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)",
+    """
+    CREATE INDEX budget_parent ON budget (tenant, (path[cardinality(path) - 1]), budget_id)
+        WHERE cardinality(path) > 1
+    """,
     """
     CREATE TABLE book (
         tenant text COLLATE "C" NOT NULL,
@@ -133,6 +136,7 @@ STATEMENTS = (
         retry_until timestamptz,
         inferred boolean NOT NULL,
         execution_seen boolean NOT NULL,
+        usage_seen boolean NOT NULL,
         provider_receipt text COLLATE "C",
         revision integer NOT NULL,
         resolution_kind text COLLATE "C",

@@ -138,7 +138,7 @@ ROW_LAWS = {
     "hold_execution": (
         "hold",
         "UPDATE",
-        "OLD.execution_seen AND NOT NEW.execution_seen",
+        "OLD.execution_seen AND NOT NEW.execution_seen OR OLD.usage_seen AND NOT NEW.usage_seen",
         "Evidence that the call of a hold was executed is never forgotten.",
     ),
     "hold_resolution": (

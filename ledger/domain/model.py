@@ -163,7 +163,8 @@ class Hold(NamedTuple):
     """Money set aside for one operation, its latest attempt, and its resolution in force.
 
     `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched. `inferred` says
-    that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold.
+    that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold,
+    `usage_seen` that it was more than a gateway's own count.
     A live attempt has nonce and lease. `failure` says how the latest attempt failed before anything was sent (its keys: attempt,
     cause, adapter, adapter_revision, and nonce, the hash of the ended permission); `retry_until` is how long its lease would
     have run. `dispatcher` is the actor who was given the permission.
@@ -196,6 +197,7 @@ class Hold(NamedTuple):
     retry_until: datetime | None = None
     inferred: bool = False
     execution_seen: bool = False
+    usage_seen: bool = False
     provider_receipt: str | None = None
     revision: int = 0
     resolution_kind: ResolutionKind | None = None

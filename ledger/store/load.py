@@ -87,7 +87,7 @@ BUDGET_CHAINS = chains(
     t.budget, _budget_key, _budget.path, select(_book.book_id).where(t.is_newest).limit(ONE), _book_of_budget
 )
 NEWEST_BOOKS = look_up(select(*_book_of_budget, _book.book_id).where(t.is_newest).limit(ONE), _book_of_budget)
-SUBTREES = subtrees(t.budget, _budget_key, t.parent_id)
+SUBTREES = subtrees(t.budget, _budget_key, t.parent_id, t.has_parent)
 CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
 OPEN_BOOKS = open_missing(t.book)
 LOCK_BOOKS = look_up(columns_of(t.book).with_for_update(key_share=True), (_book.tenant, _book.book_id))
@@ -223,7 +223,9 @@ def _load(
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         signs = p.send(SIGNS, [c.hold_key for c in early])
-        waiting = p.send(WAITING, sorted({(c.caller.tenant,) for c in early if isinstance(c, Resolve)}))
+        waiting = p.send(
+            WAITING, sorted({(c.caller.tenant,) for c in early if isinstance(c, Resolve) and c.hold_key not in holds})
+        )
         parked = p.send(PARKED, sorted(c.parked_key for c in commands if isinstance(c, FileParked)))
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         policies = p.send(

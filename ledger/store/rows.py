@@ -51,7 +51,8 @@ _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
     "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
     "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
-    "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
+    "execution_seen", "usage_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
+    "resolved_at", "version",
 )  # fmt: skip
 
 

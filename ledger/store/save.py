@@ -16,7 +16,7 @@ from ledger.store.statements import append, append_once, change, remove
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
-    "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "provider_receipt", "revision",
+    "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "usage_seen", "provider_receipt", "revision",
     "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 # Columns that are named otherwise in the model.

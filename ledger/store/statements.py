@@ -23,6 +23,7 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    TextClause,
     bindparam,
     cast,
     column,
@@ -179,14 +180,14 @@ def changed_since(keys: Sequence[Column[Any]], version: Column[Any]) -> Statemen
     return _compile(select(*row.c).select_from(k.join(row, true())), sent)
 
 
-def subtrees(table: Table, key: Sequence[Column[Any]], parent: ColumnElement[str]) -> Statement:
+def subtrees(table: Table, key: Sequence[Column[Any]], parent: ColumnElement[str], has_parent: TextClause) -> Statement:
     """The rows with the keys and all that is below them, level by level."""
     tenant, name = key
     k = _unnest(key, "k")
     top = columns_of(table).where(*(c == k.c[c.name] for c in key)).limit(ONE).lateral("top")
     tree = select(*top.c).select_from(k.join(top, true())).cte("tree", recursive=True)
     # OFFSET keeps the planner from making it a join over the whole table.
-    children = columns_of(table).where(tenant == tree.c[tenant.name], parent == tree.c[name.name])
+    children = columns_of(table).where(tenant == tree.c[tenant.name], parent == tree.c[name.name], has_parent)
     child = children.offset(literal_column("0", Integer())).lateral("child")
     tree = tree.union_all(select(*child.c).select_from(tree.join(child, true())))
     return _compile(select(*tree.c), key)

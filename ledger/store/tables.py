@@ -79,7 +79,9 @@ budget = Table(
 )
 
 parent_id = literal_column("(path[cardinality(path) - 1])", Text(collation="C"))
-Index("budget_parent", budget.c.tenant, parent_id, budget.c.budget_id)
+# Of no use to who looks for a budget by its name: the planner took it for that too, and went through the tenant for each.
+has_parent = text("cardinality(path) > 1")
+Index("budget_parent", budget.c.tenant, parent_id, budget.c.budget_id, postgresql_where=has_parent)
 
 BALANCES = ("authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable")
 
@@ -166,6 +168,7 @@ hold = Table(
     _time("retry_until", null=True),
     Column("inferred", Boolean, nullable=False),
     Column("execution_seen", Boolean, nullable=False),
+    Column("usage_seen", Boolean, nullable=False),
     _text("provider_receipt", null=True),
     _integer("revision"),
     _text("resolution_kind", null=True),

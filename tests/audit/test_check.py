@@ -354,6 +354,7 @@ DAMAGE = [
         "UPDATE hold SET execution_seen = true WHERE operation_id = 'never-sent'",
     ),
     ("5.3", "says that none was seen", "UPDATE hold SET execution_seen = false WHERE operation_id = 'late'"),
+    ("5.3", "says that none was seen", "UPDATE hold SET usage_seen = false WHERE operation_id = 'late'"),
     ("5.3", "has no entry", "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'late'"),
     (
         "5.3",

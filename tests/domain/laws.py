@@ -207,7 +207,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert (hold.state is HoldState.RELEASED) == (chain[0].kind is ResolutionKind.NEVER_DISPATCHED)
     for before, resolution in zip([None, *chain], chain, strict=False):
         _check_resolution(world, hold, resolution, before)
-    assert any(r.kind is ResolutionKind.USAGE for r in chain) <= hold.execution_seen
+    assert any(r.kind is ResolutionKind.USAGE for r in chain) <= hold.usage_seen <= hold.execution_seen
     (source,) = [e.source for e in world.evidence if e.evidence_id == in_force.evidence_id] or [""]
     assert hold.execution_seen <= (source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}), "what was executed was sent"
 

@@ -10,7 +10,8 @@ HOLD = {
     "tenant": "'a'", "operation_id": "'op'", "state": "'RESERVED'", "currency": "'USD'", "amount": "5", "quote": "'{}'",
     "budget_ids": "'{team}'", "books": "'{team#0}'", "labels": "'{}'", "actor": "'gw'", "fingerprint": "'f'",
     "created_at": "'2026-03-01'", "expire_at": "'2026-03-01'", "updated_at": "'2026-03-01'", "attempt": "0",
-    "generation": "0", "inferred": "false", "execution_seen": "false", "revision": "0", "version": "1",
+    "generation": "0", "inferred": "false", "execution_seen": "false", "usage_seen": "false", "revision": "0",
+    "version": "1",
 }  # fmt: skip
 BOOK = {
     "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
@@ -238,6 +239,8 @@ def test_evidence_of_the_execution_is_never_forgotten(sql: Sql) -> None:
     bring_to(sql, "DISPATCHING")
     sql.execute(change(execution_seen="true"))
     refused(sql, change(execution_seen="false"), "is never forgotten", "hold_execution")
+    sql.execute(change(usage_seen="true"))
+    refused(sql, change(usage_seen="false"), "is never forgotten", "hold_execution")
     refused(sql, change(execution_seen="false", state="'SETTLED'"), "is never forgotten", "hold_execution")
 
 

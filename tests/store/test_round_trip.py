@@ -60,6 +60,7 @@ def test_new_hold_with_every_field(database: Database) -> None:
         provider_receipt="rcpt-1",
         inferred=True,
         execution_seen=True,
+        usage_seen=True,
         **s.DISPATCHED,
     )
     s.write(database, both(given))

@@ -10,7 +10,7 @@ from ledger.domain.opening import book_at
 from ledger.store.clocks import clocks_of
 from ledger.store.read.page import Key, Page, page
 from ledger.store.rows import book_from, budget_from
-from ledger.store.tables import book, budget, parent_id
+from ledger.store.tables import book, budget, has_parent, parent_id
 
 
 class BudgetState(NamedTuple):
@@ -35,7 +35,7 @@ def list_budgets(
     """In order of budget_id; with `parent` its children only. The key is (budget_id,)."""
     query = _states(tenant)
     if parent is not None:
-        query = query.where(parent_id == parent)
+        query = query.where(parent_id == parent, has_parent)
     if after is not None:
         query = query.where(budget.c.budget_id > after[0])
     rows = connection.execute(query.order_by(budget.c.budget_id).limit(limit + 1)).all()
