@@ -25,6 +25,7 @@ class Part(NamedTuple):
 PARTS = (
     Part("wires", "tests/acceptance/test_wires.py", {"LEDGER_TEST_FAULTS": 2000}),
     Part("kills", "tests/acceptance/test_kills.py", {"LEDGER_TEST_KILLS": 50}),
+    Part("exercise", "tests/exercise/test_exercise.py", {"LEDGER_TEST_KILLS": 50}),
     Part("race", "tests/acceptance/test_race.py", {"LEDGER_TEST_RACE": 60}),
     Part("history", "tests/acceptance/test_history.py", {"LEDGER_TEST_HISTORY": 20_000, "LEDGER_TEST_STORM": 5000}),
 )

@@ -135,10 +135,14 @@ def test_check_names_what_is_wrong(story_url: str, run: Run) -> None:
     shown = run("check", DATABASE_URL=story_url)
     assert shown.returncode == 1
     assert "moves book lab#0 by -0.25" in shown.stdout
-    # The entry, and the balance of AUTHORITY.
-    assert "2 violations" in shown.stdout
+    # The entry, the balance of AUTHORITY, and the limit that it stands for.
+    assert "3 violations" in shown.stdout
     told = json.loads(run("check", "--json", DATABASE_URL=story_url).stdout)
-    assert {law["law"]: law["violations"] for law in told["laws"] if law["violations"]} == {"1.1": 1, "2.1": 1}
+    assert {law["law"]: law["violations"] for law in told["laws"] if law["violations"]} == {
+        "1.1": 1,
+        "2.1": 1,
+        "2.6": 1,
+    }
 
 
 def test_what_cannot_be_done_is_said_with_the_remedy(bare_url: str, tmp_path: Path, run: Run) -> None:

@@ -138,7 +138,7 @@ ROW_LAWS = {
     "hold_execution": (
         "hold",
         "UPDATE",
-        "OLD.execution_seen AND NOT NEW.execution_seen",
+        "OLD.execution_seen AND NOT NEW.execution_seen OR OLD.usage_seen AND NOT NEW.usage_seen",
         "Evidence that the call of a hold was executed is never forgotten.",
     ),
     "hold_resolution": (
@@ -158,6 +158,12 @@ ROW_LAWS = {
         "UPDATE",
         "NEW.version < OLD.version",
         "The version of a book counts its postings, and never goes back.",
+    ),
+    "book_crossed": (
+        "book",
+        "UPDATE",
+        "NOT NEW.crossed @> OLD.crossed",
+        "That a threshold of a period was crossed is never forgotten.",
     ),
     "book_identity": (
         "book",

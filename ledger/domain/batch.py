@@ -27,6 +27,7 @@ from ledger.domain.model import (
 from ledger.domain.permission import Denial, Stopped
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.refusals import Refusal
+from ledger.domain.thresholds import Crossing
 
 
 class StaleRows(Exception):
@@ -130,4 +131,5 @@ class Decision:
     policies: list[EvidencePolicy] = field(default_factory=list)
     parked: list[Parked] = field(default_factory=list)
     unparked: list[tuple[str, str, UUID]] = field(default_factory=list)
+    crossings: list[Crossing] = field(default_factory=list)
     events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from ledger.domain.keyed import OnBudget
 from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
+from ledger.domain.thresholds import NO_THRESHOLDS, Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,14 @@ class UpdateBudget(OnBudget):
     display_name: str = ""
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
+    thresholds: Thresholds = NO_THRESHOLDS
 
     def content(self) -> dict[str, Any]:
         return {"budget": self.budget_id, "mask": self.mask, **{name: self._said(name) for name in self.mask}}
 
     def _said(self, name: str) -> Any:
         value = getattr(self, name)
-        if isinstance(value, (Schedule, Rollover)):
+        if isinstance(value, (Schedule, Rollover, Thresholds)):
             return value.content()
         return plain(value) if isinstance(value, Decimal) else None if value is None else str(value)
 

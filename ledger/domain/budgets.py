@@ -43,6 +43,7 @@ def create_budget(work: Work, command: CreateBudget) -> Outcome:
             credit_line=command.credit_line,
             schedule=command.schedule,
             rollover=command.rollover,
+            thresholds=command.thresholds,
         )
     )
     book = work.journal.open(first_book(work, budget))
@@ -69,6 +70,7 @@ def _existing(work: Work, budget: Budget, command: CreateBudget) -> Outcome:
         "credit_line": (budget.credit_line, command.credit_line),
         "period": (budget.schedule, command.schedule),
         "rollover": (budget.rollover, command.rollover),
+        "thresholds": (budget.thresholds, command.thresholds),
     }
     different = next((name for name, (before, now) in asked.items() if before != now), None)
     if different is not None:

@@ -26,6 +26,7 @@ from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
+from ledger.domain.thresholds import DEFAULT_THRESHOLDS, Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +327,7 @@ class CreateBudget(OnBudget):
     credit_line: Decimal = ZERO
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     def content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -345,6 +347,8 @@ class CreateBudget(OnBudget):
             content["schedule"] = self.schedule.content()
         if self.rollover != NO_ROLLOVER:
             content["rollover"] = self.rollover.content()
+        if self.thresholds != DEFAULT_THRESHOLDS:
+            content["thresholds"] = self.thresholds.content()
         return content
 
 

@@ -125,6 +125,7 @@ def _replace(
         resolved_at=work.now,
         provider_receipt=hold.provider_receipt or receipt,
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
+        usage_seen=hold.usage_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
     return Outcome(hold=corrected, incident_id=accepted_twice(work, hold, receipt))

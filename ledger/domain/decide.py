@@ -34,6 +34,7 @@ from ledger.domain.commands import (
     VerifyWrite,
 )
 from ledger.domain.correcting import correct
+from ledger.domain.crossing import cross
 from ledger.domain.events import derive
 from ledger.domain.holds import mark_outcome_unknown, release, reserve
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
@@ -97,6 +98,7 @@ def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
                 work.decision.refused.append(_refused(work, command, outcome.refusal))
             outcomes.append(outcome)
         work.journal.close()
+        cross(work.decision)
         derive(loaded, work.decision)
     return work.decision
 

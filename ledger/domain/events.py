@@ -39,6 +39,19 @@ def derive(loaded: Loaded, decision: Decision) -> None:
     for key, hold in decision.holds.items():
         changed = _hold(loaded.holds.get(key), hold, entries.get(key, ()))
         events.setdefault(key[0], []).append(changed)
+    for crossing in decision.crossings:
+        events.setdefault(crossing.tenant, []).append(
+            {
+                "type": "THRESHOLD",
+                "budget_id": crossing.budget_id,
+                "book_id": crossing.book_id,
+                "percent": crossing.percent,
+                "basis": crossing.basis.value,
+                "amount": plain(crossing.amount),
+                "authority": plain(crossing.authority),
+                "currency": crossing.currency,
+            }
+        )
     for seen in decision.observations:
         events.setdefault(seen.tenant, []).append(
             {

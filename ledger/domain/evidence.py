@@ -173,6 +173,9 @@ def _wrong_with(hold: Hold, proof: NoCostProof, caller: Caller, policy: Evidence
         # A gateway may have sent again since: the refusal of a resend says nothing of the first call.
         reasons.append(f"{proof.kind} after the outcome became unknown needs a finance actor")
     if proof.kind == STATUS_PROOF:
+        if hold.usage_seen and is_open and not trusted:
+            # For the same reason: that call was made, and this may be the refusal of another.
+            reasons.append(f"{proof.kind} after usage of the call was reported needs a finance actor")
         if not policy.says_not_begun(proof.provider_status, caller.role):
             reasons.append(f"status {proof.provider_status} does not say that the provider did not execute the call")
         if not proof.provider_request_id:

@@ -55,7 +55,9 @@ def _bring_to(work: Work, budget: Budget, book: OpenBook, difference: Decimal, a
     if end is None:
         # Only a period that would never end is given an end: the first boundary to come.
         end = span_at(budget.schedule, work.clocks(budget.schedule), work.now).end
-    settled = replace(book.book, floor=budget.floor, rollover=budget.rollover, period_end=end)
+    settled = replace(
+        book.book, floor=budget.floor, rollover=budget.rollover, period_end=end, thresholds=budget.thresholds
+    )
     if settled != book.book:
         book.book = settled
     work.journal.post(

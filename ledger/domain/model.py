@@ -12,6 +12,7 @@ from ledger.domain.money import ZERO
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.thresholds import DEFAULT_THRESHOLDS, NO_THRESHOLDS, Thresholds
 
 
 class Role(StrEnum):
@@ -100,6 +101,7 @@ class Budget:
     credit_line: Decimal = ZERO
     schedule: Schedule = NO_PERIODS
     rollover: Rollover = NO_ROLLOVER
+    thresholds: Thresholds = DEFAULT_THRESHOLDS
 
     @property
     def parent_id(self) -> str | None:
@@ -124,6 +126,7 @@ class Book:
 
     `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
     the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
+    `thresholds` of that one are the budget's too; `crossed` are the percents that were crossed in the period, in their order.
     """
 
     tenant: str
@@ -148,6 +151,8 @@ class Book:
     period_end: datetime | None = None
     rollover: Rollover = NO_ROLLOVER
     carried: Decimal = ZERO
+    thresholds: Thresholds = NO_THRESHOLDS
+    crossed: tuple[int, ...] = ()
 
     def is_over(self, now: datetime) -> bool:
         """Whether the period has ended, although no later one may be open yet."""
@@ -158,7 +163,8 @@ class Hold(NamedTuple):
     """Money set aside for one operation, its latest attempt, and its resolution in force.
 
     `books` is the path: one book per level, resolved once at the reserve. `attempt` 0 means never dispatched. `inferred` says
-    that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold.
+    that no dispatch was recorded, `execution_seen` that usage of this call came in, whether or not it could settle the hold,
+    `usage_seen` that it was more than a gateway's own count.
     A live attempt has nonce and lease. `failure` says how the latest attempt failed before anything was sent (its keys: attempt,
     cause, adapter, adapter_revision, and nonce, the hash of the ended permission); `retry_until` is how long its lease would
     have run. `dispatcher` is the actor who was given the permission.
@@ -191,6 +197,7 @@ class Hold(NamedTuple):
     retry_until: datetime | None = None
     inferred: bool = False
     execution_seen: bool = False
+    usage_seen: bool = False
     provider_receipt: str | None = None
     revision: int = 0
     resolution_kind: ResolutionKind | None = None

@@ -34,6 +34,7 @@ def book_of_period(budget: Budget, span: Span) -> Book:
         period_start=span.start,
         period_end=span.end,
         rollover=budget.rollover,
+        thresholds=budget.thresholds,
     )
 
 

@@ -35,6 +35,7 @@ from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.observations import observe
 from ledger.domain.opening import books_beyond, carry_on
 from ledger.domain.refusals import Reason
+from ledger.domain.signs import waiting_for
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
 
@@ -50,10 +51,12 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
         # Of an earlier attempt, which is said not to have been sent, it shows that it was; a later one there is not.
-        was_made = command.attempt < attempt and appraise(work, command, hold).about_this_hold
-        return reject(
-            work, command, hold, (f"attempt {command.attempt} is not the hold's attempt {attempt}",), was_made
-        )
+        told = appraise(work, command, hold)
+        was_made = command.attempt < attempt and told.about_this_hold
+        is_estimate = was_made and told.kept_as is Classification.ESTIMATE
+        classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
+        another = f"attempt {command.attempt} is not the hold's attempt {attempt}"
+        return reject(work, command, hold, (another,), was_made, classification)
     known = _recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
@@ -86,6 +89,8 @@ def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
 def appraise(work: Work, command: Report, hold: Hold) -> Appraisal:
     """What the evidence comes to, with the card that the hold is pinned to."""
     if isinstance(command.evidence, NoCostProof):
+        if any(sign.kind == ResolutionKind.USAGE for sign in waiting_for(work, hold)):
+            hold = hold._replace(execution_seen=True, usage_seen=True)
         return appraise_proof(hold, command.evidence, command.caller, work.policy(hold))
     pinned = card_of(command, hold)
     card = None if pinned is None else work.loaded.cards.get(pinned)
@@ -131,8 +136,8 @@ def reject(
     if dispatched and hold.state not in TERMINAL:
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
-        if isinstance(command.evidence, Usage) and not hold.execution_seen:
-            changes["execution_seen"] = True
+        if isinstance(command.evidence, Usage):
+            changes |= _seen(hold, classification)
         if _shows_execution(command, hold, classification):
             detail = {"evidence_id": str(evidence_id)}
             observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
@@ -152,12 +157,19 @@ def reject(
     )
 
 
+def _seen(hold: Hold, classification: Classification) -> dict[str, bool]:
+    """What the hold remembers of usage of its call, and does not yet."""
+    is_more = classification is not Classification.ESTIMATE
+    shown = {"execution_seen": True} | ({"usage_seen": True} if is_more else {})
+    return {name: value for name, value in shown.items() if not getattr(hold, name)}
+
+
 def _shows_execution(command: Report, hold: Hold, classification: Classification) -> bool:
     """Whether usage of the call is the first of it that is more than an estimate.
 
-    A hold that was made after its evidence is born with `execution_seen`: what is filed then is the first that says so.
+    A hold that was made after its evidence is born with `usage_seen`: what is filed then is the first that says so.
     """
-    is_first = not hold.execution_seen or isinstance(command, FileParked)
+    is_first = not hold.usage_seen or isinstance(command, FileParked)
     return isinstance(command.evidence, Usage) and is_first and classification is not Classification.ESTIMATE
 
 
@@ -263,6 +275,7 @@ def _settle(
         resolved_at=work.now,
         provider_receipt=hold.provider_receipt or receipt,
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
+        usage_seen=hold.usage_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
     return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))

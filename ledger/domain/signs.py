@@ -10,7 +10,7 @@ from typing import Any
 from ledger.domain.attempt_commands import Cancel
 from ledger.domain.commands import BeginDispatch, Command, FileParked, Lapse, NoCostProof, Release, Reserve, Resolve
 from ledger.domain.model import Hold, Sign
-from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work
 
 ORPHAN = "ORPHAN_EVIDENCE"
@@ -31,7 +31,9 @@ def signs_matter(command: Command, hold: Hold | None) -> bool:
     if isinstance(command, Reserve):
         return hold is None
     if isinstance(command, Resolve):
-        return hold is None and not isinstance(command, FileParked) and can_wait(command.evidence)
+        if hold is None:
+            return not isinstance(command, FileParked) and can_wait(command.evidence)
+        return isinstance(command.evidence, NoCostProof) and hold.state not in TERMINAL
     return isinstance(command, _SEND_OR_FREE) and hold is not None and hold.state in _MAY_BE_SENT_OR_FREED
 
 
@@ -47,7 +49,5 @@ def waiting_for(work: Work, hold: Hold) -> tuple[Sign, ...]:
 
 def shown(signs: Sequence[Sign]) -> dict[str, Any]:
     """What signs say of the hold: when its call was made at the latest, and whether it was executed."""
-    return {
-        "dispatched_at": min(sign.at for sign in signs),
-        "execution_seen": any(sign.kind == ResolutionKind.USAGE for sign in signs),
-    }
+    is_usage = any(sign.kind == ResolutionKind.USAGE for sign in signs)
+    return {"dispatched_at": min(sign.at for sign in signs), "execution_seen": is_usage, "usage_seen": is_usage}

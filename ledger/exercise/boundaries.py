@@ -36,6 +36,8 @@ class Style(StrEnum):
     """Sends again, whatever the ledger would say."""
     ANEW = "blind, new name"
     """Sends again as another operation, under a hold of its own."""
+    SENDS_FIRST = "sends, then asks"
+    """Sends before it has told the ledger anything, and is guarded from then on."""
 
 
 @dataclass(frozen=True, slots=True)

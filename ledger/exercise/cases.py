@@ -100,6 +100,9 @@ _AT_OTHER_PROVIDERS: Final = (
     (_B.AFTER_RECEIPT, _S.GUARDED, True, _EARLY, _ONCE),
     # Its webhook is there before any dispatch was recorded.
     (_B.BEFORE_DISPATCH, _S.RESENDS, True, _EARLY, _ONCE),
+    # Its webhook is there before the hold is: it waits for it, and whoever asks then is not permitted to send.
+    (_B.AFTER_ACCEPTANCE, _S.SENDS_FIRST, False, _EARLY, _ONCE),
+    (_B.AFTER_ACCEPTANCE, _S.SENDS_FIRST, True, _EARLY, _ONCE),
     (_B.AFTER_ACCEPTANCE, _S.RESENDS, True, _WEBHOOK_TWICE, _TWICE),
 )
 

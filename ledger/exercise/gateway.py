@@ -45,7 +45,7 @@ class Gateway:
     async def run(self) -> None:
         """Makes the call of the plan, or recovers it if another process was there before."""
         plan = self._plan
-        if plan.style is Style.GUARDED:
+        if plan.style in (Style.GUARDED, Style.SENDS_FIRST):
             await (self.recover() if plan.recovers else self.call_and_recover())
         elif plan.recovers:
             await self.send_again()
@@ -55,6 +55,9 @@ class Gateway:
     async def call_and_recover(self) -> None:
         """The guarded call; whatever breaks it, what follows is the same as in a process that starts anew."""
         try:
+            if self._plan.style is Style.SENDS_FIRST:
+                send(self._plan.provider_url, self._plan.operation_id)
+                self._barrier.pass_by(Boundary.AFTER_ACCEPTANCE)
             await self._guarded(self._plan.operation_id)
         except (Fault, NoUsageYet, *LOST) as broken:
             if not isinstance(broken, Fault):

@@ -101,5 +101,6 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "policy": lambda policy: f"{policy.provider}  version {policy.version}",
     "entry": lambda e: f"{name(journal_pb2.EntryKind.Name, e.kind, 'ENTRY_KIND_')}  {', '.join(e.book_ids)}",
     "observation": _observation,
+    "threshold": lambda t: f"{t.budget_id}  {t.percent} % of {t.authority}: {money(t.amount)}",
     "incident": lambda i: f"{i.operation_id}  {name(hold_pb2.IncidentKind.Name, i.kind, 'INCIDENT_KIND_')}",
 }

@@ -57,7 +57,7 @@ class Budgets(BudgetServiceServicer):
         tenant, budget_id = caller().tenant, identifier(request.budget_id, "budget_id")
         state = await ask(self._reader, lambda connection: read.get_budget(connection, tenant, budget_id))
         response = pb.GetBudgetResponse()
-        write_budget(response.budget, *found(state, "budget", "budget_id", budget_id))
+        _write_state(response.budget, found(state, "budget", "budget_id", budget_id))
         return response
 
     async def ListBudgets(self, request: pb.ListBudgetsRequest, _context: Context) -> pb.ListBudgetsResponse:
@@ -76,6 +76,8 @@ class Budgets(BudgetServiceServicer):
 
 def _write_state(message: pb.Budget, state: read.BudgetState) -> None:
     write_budget(message, *state)
+    # Not in the answer to a command: what its batch crosses is known when all of it is decided.
+    message.crossed_thresholds.extend(state.book.crossed)
 
 
 def _write(message: pb.Budget, outcome: Outcome) -> None:

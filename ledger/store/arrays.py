@@ -109,6 +109,16 @@ class Lists(Array):
         return SEPARATOR.join(value).encode()
 
 
+class Numbers(Array):
+    """Tuples of small numbers, each as one text."""
+
+    type_oid, array_oid = 25, 1009
+
+    @staticmethod
+    def encode(value: tuple[int, ...]) -> bytes:
+        return SEPARATOR.join(map(str, value)).encode()
+
+
 class Uuids(Array):
     type_oid, array_oid = 2950, 2951
 
@@ -157,4 +167,6 @@ _BY_TYPE: dict[type[TypeEngine[Any]], type[Array]] = {
 
 def array_of(kind: TypeEngine[Any]) -> type[Array]:
     """The array class for values of a column type."""
+    if isinstance(kind, ARRAY) and isinstance(kind.item_type, Integer):
+        return Numbers
     return _BY_TYPE[type(kind)]

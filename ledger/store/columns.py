@@ -34,6 +34,10 @@ def words(name: str) -> Column[list[str]]:
     return Column(name, ARRAY(Text(collation="C")), nullable=False)
 
 
+def numbers(name: str) -> Column[list[int]]:
+    return Column(name, ARRAY(Integer), nullable=False)
+
+
 def identity(name: str, *, null: bool = False) -> Column[Any]:
     return Column(name, Uuid, nullable=null)
 

@@ -223,7 +223,9 @@ def _load(
         newest = p.send(NEWEST_CARDS, [card[:2] for card in cards if not card[2]])
         revisions = p.send(RESOLUTIONS, _revised(commands, holds))
         signs = p.send(SIGNS, [c.hold_key for c in early])
-        waiting = p.send(WAITING, sorted({(c.caller.tenant,) for c in early if isinstance(c, Resolve)}))
+        waiting = p.send(
+            WAITING, sorted({(c.caller.tenant,) for c in early if isinstance(c, Resolve) and c.hold_key not in holds})
+        )
         parked = p.send(PARKED, sorted(c.parked_key for c in commands if isinstance(c, FileParked)))
         facts = p.send(FACTS, sorted({fact for c in commands if (fact := fact_brought(c, holds.get(_hold_key(c))))}))
         policies = p.send(

@@ -18,6 +18,7 @@ from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover,
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.thresholds import Basis, Thresholds
 from ledger.store import tables as t
 from ledger.store.arrays import SEPARATOR
 
@@ -50,7 +51,8 @@ _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
     "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
     "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
-    "execution_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
+    "execution_seen", "usage_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
+    "resolved_at", "version",
 )  # fmt: skip
 
 
@@ -60,8 +62,23 @@ def hold_row(hold: Hold) -> Row:
 
 
 def book_from(row: Row) -> Book:
-    tenant, book_id, budget_id, provider, model, currency, floor, *rest, kind, cap, carried = row
-    rest += (rollover_from(kind, cap), carried)
+    (
+        tenant,
+        book_id,
+        budget_id,
+        provider,
+        model,
+        currency,
+        floor,
+        *rest,
+        kind,
+        cap,
+        carried,
+        percents,
+        basis,
+        crossed,
+    ) = row
+    rest += (rollover_from(kind, cap), carried, thresholds_from(tuple(percents), basis), tuple(crossed))
     return Book(tenant, book_id, budget_id, currency, floor, provider, model, *rest)
 
 
@@ -69,16 +86,22 @@ def rollover_from(kind: str, cap: Decimal | None) -> Rollover:
     return NO_ROLLOVER if kind == NO_ROLLOVER.kind else Rollover(RolloverKind(kind), cap)
 
 
+@lru_cache(maxsize=256)
+def thresholds_from(percents: tuple[int, ...], basis: str) -> Thresholds:
+    return Thresholds(percents, Basis(basis))
+
+
 book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
     "open_holds", "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
-    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried",
+    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried", "thresholds.percents", "thresholds.basis", "crossed",
 )  # fmt: skip
 
 
 def budget_from(row: Row) -> Budget:
-    tenant, budget_id, path, *rest, period, zone, anchor, seconds, rollover, cap = row
+    tenant, budget_id, path, *rest, period, zone, anchor, seconds, rollover, cap, percents, basis = row
     rest += (_schedule_from(period, zone, anchor, seconds), rollover_from(rollover, cap))
+    rest.append(thresholds_from(tuple(percents), basis))
     return Budget(tenant, budget_id, tuple(path), *rest)
 
 
@@ -92,7 +115,7 @@ def _schedule_from(period: str, zone: str, anchor: datetime | None, seconds: int
 budget_row: Callable[[Budget], Row] = attrgetter(
     "tenant", "budget_id", "path", "currency", "display_name", "limit", "created_at", "max_hold", "max_open_holds", "closed_at",
     "version", "credit_line", "schedule.kind", "schedule.zone", "schedule.anchor", "schedule.seconds", "rollover.kind",
-    "rollover.cap",
+    "rollover.cap", "thresholds.percents", "thresholds.basis",
 )  # fmt: skip
 
 

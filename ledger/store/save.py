@@ -16,7 +16,7 @@ from ledger.store.statements import append, append_once, change, remove
 
 _CHANGING_HOLD = (
     "state", "expire_at", "updated_at", "attempt", "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at",
-    "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "provider_receipt", "revision",
+    "lease_expires_at", "failure", "retry_until", "inferred", "execution_seen", "usage_seen", "provider_receipt", "revision",
     "resolution_kind", "resolution_digest", "settled", "resolved_at", "version",
 )  # fmt: skip
 # Columns that are named otherwise in the model.
@@ -24,14 +24,19 @@ _ROLLOVER = {"rollover": "rollover.kind", "rollover_cap": "rollover.cap"}
 _SCHEDULE = {
     "period": "schedule.kind", "zone": "schedule.zone", "anchor": "schedule.anchor", "period_seconds": "schedule.seconds",
 }  # fmt: skip
+_THRESHOLDS = {"thresholds": "thresholds.percents", "threshold_basis": "thresholds.basis"}
 _CHANGING_BOOK = {
-    **{name: name for name in ("floor", "closed", "version", "open_holds", *t.BALANCES, "period_end", "carried")},
+    **{
+        name: name
+        for name in ("floor", "closed", "version", "open_holds", *t.BALANCES, "period_end", "carried", "crossed")
+    },
     **_ROLLOVER,
+    **_THRESHOLDS,
 }
 _CHECKED_BOOK = ("budget_id", "provider", "period_start")
 _CHANGING_BUDGET = {
     **{name: name for name in ("path", "display_name", "max_hold", "max_open_holds", "closed_at", "version", "credit_line")},
-    "limit_amount": "limit", **_SCHEDULE, **_ROLLOVER,
+    "limit_amount": "limit", **_SCHEDULE, **_ROLLOVER, **_THRESHOLDS,
 }  # fmt: skip
 _hold_change = attrgetter("tenant", "operation_id", *_CHANGING_HOLD)
 _book_change = attrgetter("tenant", "book_id", *_CHECKED_BOOK, *_CHANGING_BOOK.values())

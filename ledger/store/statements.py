@@ -107,7 +107,10 @@ def _written(c: Column[Any], rows: FromClause) -> ColumnElement[Any]:
     sent = rows.c[c.name]
     if isinstance(c.type, Numeric):
         return cast(sent, Numeric)
-    return func.string_to_array(sent, _SEPARATOR) if isinstance(c.type, ARRAY) else sent
+    if not isinstance(c.type, ARRAY):
+        return sent
+    items = func.string_to_array(sent, _SEPARATOR)
+    return items if isinstance(c.type.item_type, Text) else cast(items, c.type)
 
 
 def look_up(found: Select[Any], keys: Sequence[NamedColumn[Any]]) -> Statement:

@@ -29,6 +29,7 @@ from ledger.store.columns import identity as _uuid
 from ledger.store.columns import instant as _time
 from ledger.store.columns import key as _key
 from ledger.store.columns import money as _money
+from ledger.store.columns import numbers as _numbers
 from ledger.store.columns import octets as _bytes
 from ledger.store.columns import whole as _integer
 from ledger.store.columns import word as _text
@@ -58,6 +59,8 @@ budget = Table(
     Column("period_seconds", BigInteger, nullable=True),
     _text("rollover"),
     _money("rollover_cap", null=True),
+    _numbers("thresholds"),
+    _text("threshold_basis"),
     # Lists of ids travel as one text, joined by a control character.
     CheckConstraint("budget_id !~ '[[:cntrl:]]'", name="id_has_no_control_characters"),
     CheckConstraint("path[cardinality(path)] = budget_id", name="path_ends_at_the_budget"),
@@ -101,6 +104,9 @@ book = Table(
     _text("rollover"),
     _money("rollover_cap", null=True),
     _money("carried"),
+    _numbers("thresholds"),
+    _text("threshold_basis"),
+    _numbers("crossed"),
     CheckConstraint(
         "authority + deficit = available + held + unknown + spent", name="authority_and_deficit_equal_the_rest"
     ),
@@ -162,6 +168,7 @@ hold = Table(
     _time("retry_until", null=True),
     Column("inferred", Boolean, nullable=False),
     Column("execution_seen", Boolean, nullable=False),
+    Column("usage_seen", Boolean, nullable=False),
     _text("provider_receipt", null=True),
     _integer("revision"),
     _text("resolution_kind", null=True),

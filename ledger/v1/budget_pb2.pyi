@@ -23,6 +23,27 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ThresholdBasis:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ThresholdBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ThresholdBasis.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    THRESHOLD_BASIS_UNSPECIFIED: _ThresholdBasis.ValueType  # 0
+    THRESHOLD_BASIS_SPENT: _ThresholdBasis.ValueType  # 1
+    """What was spent."""
+    THRESHOLD_BASIS_USED: _ThresholdBasis.ValueType  # 2
+    """What was spent, is held or is unknown: what may be gone."""
+
+class ThresholdBasis(_ThresholdBasis, metaclass=_ThresholdBasisEnumTypeWrapper): ...
+
+THRESHOLD_BASIS_UNSPECIFIED: ThresholdBasis.ValueType  # 0
+THRESHOLD_BASIS_SPENT: ThresholdBasis.ValueType  # 1
+"""What was spent."""
+THRESHOLD_BASIS_USED: ThresholdBasis.ValueType  # 2
+"""What was spent, is held or is unknown: what may be gone."""
+Global___ThresholdBasis: _TypeAlias = ThresholdBasis  # noqa: Y015
+
 class _PeriodKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -97,6 +118,8 @@ class Budget(_message.Message):
     ROLLOVER_FIELD_NUMBER: _builtins.int
     PERIOD_START_TIME_FIELD_NUMBER: _builtins.int
     PERIOD_END_TIME_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    CROSSED_THRESHOLDS_FIELD_NUMBER: _builtins.int
     budget_id: _builtins.str
     parent_id: _builtins.str
     """Empty: a root."""
@@ -132,6 +155,12 @@ class Budget(_message.Message):
 
     @_builtins.property
     def period_end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def thresholds(self) -> Global___Thresholds: ...
+    @_builtins.property
+    def crossed_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those that the period has crossed, in their order. Only in GetBudget and ListBudgets."""
+
     def __init__(
         self,
         *,
@@ -151,10 +180,12 @@ class Budget(_message.Message):
         rollover: Global___Rollover | None = ...,
         period_start_time: _timestamp_pb2.Timestamp | None = ...,
         period_end_time: _timestamp_pb2.Timestamp | None = ...,
+        thresholds: Global___Thresholds | None = ...,
+        crossed_thresholds: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "close_time", b"close_time", "create_time", b"create_time", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "balances", b"balances", "budget_id", b"budget_id", "close_time", b"close_time", "create_time", b"create_time", "credit_line", b"credit_line", "crossed_thresholds", b"crossed_thresholds", "currency", b"currency", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "period_end_time", b"period_end_time", "period_start_time", b"period_start_time", "rollover", b"rollover", "thresholds", b"thresholds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
@@ -170,6 +201,35 @@ class Budget(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_open_holds) -> _WhichOneofReturnType__max_open_holds | None: ...
 
 Global___Budget: _TypeAlias = Budget  # noqa: Y015
+
+@_typing.final
+class Thresholds(_message.Message):
+    """Percents of `authority` whose crossing is told in the feed, once in each period. A budget without a limit crosses none; of an
+    authority of 0 the first use is above any percent. What is reached when it is set is crossed at once.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERCENTS_FIELD_NUMBER: _builtins.int
+    BASIS_FIELD_NUMBER: _builtins.int
+    basis: Global___ThresholdBasis.ValueType
+    @_builtins.property
+    def percents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """At most 10, of 1 to 1000."""
+
+    def __init__(
+        self,
+        *,
+        percents: _abc.Iterable[_builtins.int] | None = ...,
+        basis: Global___ThresholdBasis.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "percents", b"percents"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Thresholds: _TypeAlias = Thresholds  # noqa: Y015
 
 @_typing.final
 class Period(_message.Message):
@@ -304,6 +364,7 @@ class CreateBudgetRequest(_message.Message):
     CREDIT_LINE_FIELD_NUMBER: _builtins.int
     PERIOD_FIELD_NUMBER: _builtins.int
     ROLLOVER_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
     idempotency_key: _builtins.str
     budget_id: _builtins.str
     parent_id: _builtins.str
@@ -322,6 +383,10 @@ class CreateBudgetRequest(_message.Message):
     def rollover(self) -> Global___Rollover:
         """Absent: none."""
 
+    @_builtins.property
+    def thresholds(self) -> Global___Thresholds:
+        """Absent: 50, 80 and 100 of what is USED. None: a message without percents."""
+
     def __init__(
         self,
         *,
@@ -336,10 +401,11 @@ class CreateBudgetRequest(_message.Message):
         credit_line: _builtins.str | None = ...,
         period: Global___Period | None = ...,
         rollover: Global___Rollover | None = ...,
+        thresholds: Global___Thresholds | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "rollover", b"rollover"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "currency", b"currency", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "parent_id", b"parent_id", "period", b"period", "rollover", b"rollover", "thresholds", b"thresholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__credit_line: _TypeAlias = _typing.Literal["credit_line"]  # noqa: Y015
     _WhichOneofArgType__credit_line: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line"]  # noqa: Y015
@@ -540,6 +606,7 @@ class UpdateBudgetRequest(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     PERIOD_FIELD_NUMBER: _builtins.int
     ROLLOVER_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
     idempotency_key: _builtins.str
     budget_id: _builtins.str
     max_hold: _builtins.str
@@ -550,13 +617,15 @@ class UpdateBudgetRequest(_message.Message):
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Which of the fields below are changed; at least one. A field that is in it and absent is taken away: no limit, no cap,
-        no credit line, no name, no periods, no rollover.
+        no credit line, no name, no periods, no rollover, no thresholds.
         """
 
     @_builtins.property
     def period(self) -> Global___Period: ...
     @_builtins.property
     def rollover(self) -> Global___Rollover: ...
+    @_builtins.property
+    def thresholds(self) -> Global___Thresholds: ...
     def __init__(
         self,
         *,
@@ -570,10 +639,11 @@ class UpdateBudgetRequest(_message.Message):
         display_name: _builtins.str | None = ...,
         period: Global___Period | None = ...,
         rollover: Global___Rollover | None = ...,
+        thresholds: Global___Thresholds | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "update_mask", b"update_mask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "credit_line", b"credit_line", "display_name", b"display_name", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "thresholds", b"thresholds", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line", "_display_name", b"_display_name", "_limit", b"_limit", "_max_hold", b"_max_hold", "_max_open_holds", b"_max_open_holds", "budget_id", b"budget_id", "credit_line", b"credit_line", "display_name", b"display_name", "idempotency_key", b"idempotency_key", "limit", b"limit", "max_hold", b"max_hold", "max_open_holds", b"max_open_holds", "period", b"period", "rollover", b"rollover", "thresholds", b"thresholds", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__credit_line: _TypeAlias = _typing.Literal["credit_line"]  # noqa: Y015
     _WhichOneofArgType__credit_line: _TypeAlias = _typing.Literal["_credit_line", b"_credit_line"]  # noqa: Y015

@@ -24,46 +24,49 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ledger.v1 import budget_pb2 as ledger_dot_v1_dot_budget__pb2
 from ledger.v1 import hold_pb2 as ledger_dot_v1_dot_hold__pb2
 from ledger.v1 import journal_pb2 as ledger_dot_v1_dot_journal__pb2
 from ledger.v1 import money_pb2 as ledger_dot_v1_dot_money__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14ledger/v1/feed.proto\x12\tledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14ledger/v1/hold.proto\x1a\x17ledger/v1/journal.proto\x1a\x15ledger/v1/money.proto\"\x9f\x01\n\x0cWatchRequest\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x10\n\x08\x66rom_now\x18\x02 \x01(\x08\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12#\n\x05types\x18\x04 \x03(\x0e\x32\x14.ledger.v1.EventType\x12\x14\n\x0coperation_id\x18\x05 \x01(\t\"G\n\rWatchResponse\x12 \n\x06\x65vents\x18\x01 \x03(\x0b\x32\x10.ledger.v1.Event\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\"\xc3\x03\n\x05\x45vent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12/\n\x0brecord_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x04hold\x18\x03 \x01(\x0b\x32\x16.ledger.v1.HoldChangedH\x00\x12*\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x18.ledger.v1.BudgetChangedH\x00\x12)\n\x05grant\x18\x05 \x01(\x0b\x32\x18.ledger.v1.BudgetGrantedH\x00\x12/\n\nprice_card\x18\x06 \x01(\x0b\x32\x19.ledger.v1.PriceCardAddedH\x00\x12\x30\n\x06policy\x18\x07 \x01(\x0b\x32\x1e.ledger.v1.EvidencePolicyAddedH\x00\x12\'\n\x05\x65ntry\x18\x08 \x01(\x0b\x32\x16.ledger.v1.EntryPostedH\x00\x12\x31\n\x0bobservation\x18\t \x01(\x0b\x32\x1a.ledger.v1.ObservationMadeH\x00\x12/\n\x08incident\x18\n \x01(\x0b\x32\x1b.ledger.v1.IncidentReportedH\x00\x42\x08\n\x06\x63hange\"\x82\x02\n\x0bHoldChanged\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\"\n\x04\x66rom\x18\x03 \x01(\x0e\x32\x14.ledger.v1.HoldState\x12 \n\x02to\x18\x04 \x01(\x0e\x32\x14.ledger.v1.HoldState\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12 \n\x06\x61mount\x18\x06 \x01(\x0b\x32\x10.ledger.v1.Money\x12\'\n\nresolution\x18\x07 \x01(\x0b\x32\x13.ledger.v1.Resolved\x12*\n\x07\x65ntries\x18\x08 \x03(\x0b\x32\x19.ledger.v1.EntryReference\"f\n\x08Resolved\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.ledger.v1.ResolutionKind\x12\x10\n\x08revision\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0f\n\x07settled\x18\x04 \x01(\t\"F\n\x0e\x45ntryReference\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\"\x86\x01\n\rBudgetChanged\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x11\n\tparent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x12\n\x05limit\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x0e\n\x06\x63losed\x18\x06 \x01(\x08\x42\x08\n\x06_limit\"i\n\rBudgetGranted\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x11\n\treference\x18\x02 \x01(\t\x12 \n\x06\x61mount\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Money\x12\x10\n\x08\x65ntry_id\x18\x04 \x01(\t\"B\n\x0ePriceCardAdded\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"H\n\x13\x45videncePolicyAdded\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"k\n\x0b\x45ntryPosted\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\x12\x10\n\x08\x62ook_ids\x18\x03 \x03(\t\x12\x14\n\x0coperation_id\x18\x04 \x01(\t\"\xac\x01\n\x0fObservationMade\x12\x16\n\x0eobservation_id\x18\x01 \x01(\t\x12\x14\n\x0coperation_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\'\n\x08\x64\x65livery\x18\x04 \x01(\x0e\x32\x13.ledger.v1.DeliveryH\x00\x12)\n\texecution\x18\x05 \x01(\x0e\x32\x14.ledger.v1.ExecutionH\x00\x42\x06\n\x04said\"d\n\x10IncidentReported\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.ledger.v1.IncidentKind\x12\x14\n\x0coperation_id\x18\x03 \x01(\t*\xe6\x01\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45VENT_TYPE_HOLD\x10\x01\x12\x15\n\x11\x45VENT_TYPE_BUDGET\x10\x02\x12\x14\n\x10\x45VENT_TYPE_GRANT\x10\x03\x12\x19\n\x15\x45VENT_TYPE_PRICE_CARD\x10\x04\x12\x15\n\x11\x45VENT_TYPE_POLICY\x10\x05\x12\x14\n\x10\x45VENT_TYPE_ENTRY\x10\x06\x12\x1a\n\x16\x45VENT_TYPE_OBSERVATION\x10\x07\x12\x17\n\x13\x45VENT_TYPE_INCIDENT\x10\x08\x32K\n\x0b\x46\x65\x65\x64Service\x12<\n\x05Watch\x12\x17.ledger.v1.WatchRequest\x1a\x18.ledger.v1.WatchResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14ledger/v1/feed.proto\x12\tledger.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16ledger/v1/budget.proto\x1a\x14ledger/v1/hold.proto\x1a\x17ledger/v1/journal.proto\x1a\x15ledger/v1/money.proto\"\x9f\x01\n\x0cWatchRequest\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x10\n\x08\x66rom_now\x18\x02 \x01(\x08\x12,\n\theartbeat\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12#\n\x05types\x18\x04 \x03(\x0e\x32\x14.ledger.v1.EventType\x12\x14\n\x0coperation_id\x18\x05 \x01(\t\"G\n\rWatchResponse\x12 \n\x06\x65vents\x18\x01 \x03(\x0b\x32\x10.ledger.v1.Event\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\"\xf5\x03\n\x05\x45vent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12/\n\x0brecord_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x04hold\x18\x03 \x01(\x0b\x32\x16.ledger.v1.HoldChangedH\x00\x12*\n\x06\x62udget\x18\x04 \x01(\x0b\x32\x18.ledger.v1.BudgetChangedH\x00\x12)\n\x05grant\x18\x05 \x01(\x0b\x32\x18.ledger.v1.BudgetGrantedH\x00\x12/\n\nprice_card\x18\x06 \x01(\x0b\x32\x19.ledger.v1.PriceCardAddedH\x00\x12\x30\n\x06policy\x18\x07 \x01(\x0b\x32\x1e.ledger.v1.EvidencePolicyAddedH\x00\x12\'\n\x05\x65ntry\x18\x08 \x01(\x0b\x32\x16.ledger.v1.EntryPostedH\x00\x12\x31\n\x0bobservation\x18\t \x01(\x0b\x32\x1a.ledger.v1.ObservationMadeH\x00\x12/\n\x08incident\x18\n \x01(\x0b\x32\x1b.ledger.v1.IncidentReportedH\x00\x12\x30\n\tthreshold\x18\x0b \x01(\x0b\x32\x1b.ledger.v1.ThresholdCrossedH\x00\x42\x08\n\x06\x63hange\"\x82\x02\n\x0bHoldChanged\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\"\n\x04\x66rom\x18\x03 \x01(\x0e\x32\x14.ledger.v1.HoldState\x12 \n\x02to\x18\x04 \x01(\x0e\x32\x14.ledger.v1.HoldState\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12 \n\x06\x61mount\x18\x06 \x01(\x0b\x32\x10.ledger.v1.Money\x12\'\n\nresolution\x18\x07 \x01(\x0b\x32\x13.ledger.v1.Resolved\x12*\n\x07\x65ntries\x18\x08 \x03(\x0b\x32\x19.ledger.v1.EntryReference\"f\n\x08Resolved\x12\'\n\x04kind\x18\x01 \x01(\x0e\x32\x19.ledger.v1.ResolutionKind\x12\x10\n\x08revision\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x0f\n\x07settled\x18\x04 \x01(\t\"F\n\x0e\x45ntryReference\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\"\x86\x01\n\rBudgetChanged\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x11\n\tparent_id\x18\x03 \x01(\t\x12\x10\n\x08\x63urrency\x18\x04 \x01(\t\x12\x12\n\x05limit\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x0e\n\x06\x63losed\x18\x06 \x01(\x08\x42\x08\n\x06_limit\"i\n\rBudgetGranted\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x11\n\treference\x18\x02 \x01(\t\x12 \n\x06\x61mount\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Money\x12\x10\n\x08\x65ntry_id\x18\x04 \x01(\t\"B\n\x0ePriceCardAdded\x12\x0f\n\x07\x63\x61rd_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"H\n\x13\x45videncePolicyAdded\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"k\n\x0b\x45ntryPosted\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\t\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.ledger.v1.EntryKind\x12\x10\n\x08\x62ook_ids\x18\x03 \x03(\t\x12\x14\n\x0coperation_id\x18\x04 \x01(\t\"\xac\x01\n\x0fObservationMade\x12\x16\n\x0eobservation_id\x18\x01 \x01(\t\x12\x14\n\x0coperation_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\'\n\x08\x64\x65livery\x18\x04 \x01(\x0e\x32\x13.ledger.v1.DeliveryH\x00\x12)\n\texecution\x18\x05 \x01(\x0e\x32\x14.ledger.v1.ExecutionH\x00\x42\x06\n\x04said\"\xa6\x01\n\x10ThresholdCrossed\x12\x11\n\tbudget_id\x18\x01 \x01(\t\x12\x0f\n\x07\x62ook_id\x18\x02 \x01(\t\x12\x0f\n\x07percent\x18\x03 \x01(\x05\x12(\n\x05\x62\x61sis\x18\x04 \x01(\x0e\x32\x19.ledger.v1.ThresholdBasis\x12 \n\x06\x61mount\x18\x05 \x01(\x0b\x32\x10.ledger.v1.Money\x12\x11\n\tauthority\x18\x06 \x01(\t\"d\n\x10IncidentReported\x12\x13\n\x0bincident_id\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.ledger.v1.IncidentKind\x12\x14\n\x0coperation_id\x18\x03 \x01(\t*\x80\x02\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x45VENT_TYPE_HOLD\x10\x01\x12\x15\n\x11\x45VENT_TYPE_BUDGET\x10\x02\x12\x14\n\x10\x45VENT_TYPE_GRANT\x10\x03\x12\x19\n\x15\x45VENT_TYPE_PRICE_CARD\x10\x04\x12\x15\n\x11\x45VENT_TYPE_POLICY\x10\x05\x12\x14\n\x10\x45VENT_TYPE_ENTRY\x10\x06\x12\x1a\n\x16\x45VENT_TYPE_OBSERVATION\x10\x07\x12\x17\n\x13\x45VENT_TYPE_INCIDENT\x10\x08\x12\x18\n\x14\x45VENT_TYPE_THRESHOLD\x10\t2K\n\x0b\x46\x65\x65\x64Service\x12<\n\x05Watch\x12\x17.ledger.v1.WatchRequest\x1a\x18.ledger.v1.WatchResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.feed_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENTTYPE']._serialized_start=2069
-  _globals['_EVENTTYPE']._serialized_end=2299
-  _globals['_WATCHREQUEST']._serialized_start=171
-  _globals['_WATCHREQUEST']._serialized_end=330
-  _globals['_WATCHRESPONSE']._serialized_start=332
-  _globals['_WATCHRESPONSE']._serialized_end=403
-  _globals['_EVENT']._serialized_start=406
-  _globals['_EVENT']._serialized_end=857
-  _globals['_HOLDCHANGED']._serialized_start=860
-  _globals['_HOLDCHANGED']._serialized_end=1118
-  _globals['_RESOLVED']._serialized_start=1120
-  _globals['_RESOLVED']._serialized_end=1222
-  _globals['_ENTRYREFERENCE']._serialized_start=1224
-  _globals['_ENTRYREFERENCE']._serialized_end=1294
-  _globals['_BUDGETCHANGED']._serialized_start=1297
-  _globals['_BUDGETCHANGED']._serialized_end=1431
-  _globals['_BUDGETGRANTED']._serialized_start=1433
-  _globals['_BUDGETGRANTED']._serialized_end=1538
-  _globals['_PRICECARDADDED']._serialized_start=1540
-  _globals['_PRICECARDADDED']._serialized_end=1606
-  _globals['_EVIDENCEPOLICYADDED']._serialized_start=1608
-  _globals['_EVIDENCEPOLICYADDED']._serialized_end=1680
-  _globals['_ENTRYPOSTED']._serialized_start=1682
-  _globals['_ENTRYPOSTED']._serialized_end=1789
-  _globals['_OBSERVATIONMADE']._serialized_start=1792
-  _globals['_OBSERVATIONMADE']._serialized_end=1964
-  _globals['_INCIDENTREPORTED']._serialized_start=1966
-  _globals['_INCIDENTREPORTED']._serialized_end=2066
-  _globals['_FEEDSERVICE']._serialized_start=2301
-  _globals['_FEEDSERVICE']._serialized_end=2376
+  _globals['_EVENTTYPE']._serialized_start=2312
+  _globals['_EVENTTYPE']._serialized_end=2568
+  _globals['_WATCHREQUEST']._serialized_start=195
+  _globals['_WATCHREQUEST']._serialized_end=354
+  _globals['_WATCHRESPONSE']._serialized_start=356
+  _globals['_WATCHRESPONSE']._serialized_end=427
+  _globals['_EVENT']._serialized_start=430
+  _globals['_EVENT']._serialized_end=931
+  _globals['_HOLDCHANGED']._serialized_start=934
+  _globals['_HOLDCHANGED']._serialized_end=1192
+  _globals['_RESOLVED']._serialized_start=1194
+  _globals['_RESOLVED']._serialized_end=1296
+  _globals['_ENTRYREFERENCE']._serialized_start=1298
+  _globals['_ENTRYREFERENCE']._serialized_end=1368
+  _globals['_BUDGETCHANGED']._serialized_start=1371
+  _globals['_BUDGETCHANGED']._serialized_end=1505
+  _globals['_BUDGETGRANTED']._serialized_start=1507
+  _globals['_BUDGETGRANTED']._serialized_end=1612
+  _globals['_PRICECARDADDED']._serialized_start=1614
+  _globals['_PRICECARDADDED']._serialized_end=1680
+  _globals['_EVIDENCEPOLICYADDED']._serialized_start=1682
+  _globals['_EVIDENCEPOLICYADDED']._serialized_end=1754
+  _globals['_ENTRYPOSTED']._serialized_start=1756
+  _globals['_ENTRYPOSTED']._serialized_end=1863
+  _globals['_OBSERVATIONMADE']._serialized_start=1866
+  _globals['_OBSERVATIONMADE']._serialized_end=2038
+  _globals['_THRESHOLDCROSSED']._serialized_start=2041
+  _globals['_THRESHOLDCROSSED']._serialized_end=2207
+  _globals['_INCIDENTREPORTED']._serialized_start=2209
+  _globals['_INCIDENTREPORTED']._serialized_end=2309
+  _globals['_FEEDSERVICE']._serialized_start=2570
+  _globals['_FEEDSERVICE']._serialized_end=2645
 # @@protoc_insertion_point(module_scope)

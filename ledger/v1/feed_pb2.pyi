@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ledger.v1 import budget_pb2 as _budget_pb2
 from ledger.v1 import hold_pb2 as _hold_pb2
 from ledger.v1 import journal_pb2 as _journal_pb2
 from ledger.v1 import money_pb2 as _money_pb2
@@ -39,6 +40,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_ENTRY: _EventType.ValueType  # 6
     EVENT_TYPE_OBSERVATION: _EventType.ValueType  # 7
     EVENT_TYPE_INCIDENT: _EventType.ValueType  # 8
+    EVENT_TYPE_THRESHOLD: _EventType.ValueType  # 9
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper): ...
 
@@ -51,6 +53,7 @@ EVENT_TYPE_POLICY: EventType.ValueType  # 5
 EVENT_TYPE_ENTRY: EventType.ValueType  # 6
 EVENT_TYPE_OBSERVATION: EventType.ValueType  # 7
 EVENT_TYPE_INCIDENT: EventType.ValueType  # 8
+EVENT_TYPE_THRESHOLD: EventType.ValueType  # 9
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -133,6 +136,7 @@ class Event(_message.Message):
     ENTRY_FIELD_NUMBER: _builtins.int
     OBSERVATION_FIELD_NUMBER: _builtins.int
     INCIDENT_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """The same whenever the event is read."""
     @_builtins.property
@@ -155,6 +159,8 @@ class Event(_message.Message):
     def observation(self) -> Global___ObservationMade: ...
     @_builtins.property
     def incident(self) -> Global___IncidentReported: ...
+    @_builtins.property
+    def threshold(self) -> Global___ThresholdCrossed: ...
     def __init__(
         self,
         *,
@@ -168,12 +174,13 @@ class Event(_message.Message):
         entry: Global___EntryPosted | None = ...,
         observation: Global___ObservationMade | None = ...,
         incident: Global___IncidentReported | None = ...,
+        threshold: Global___ThresholdCrossed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "change", b"change", "entry", b"entry", "grant", b"grant", "hold", b"hold", "incident", b"incident", "observation", b"observation", "policy", b"policy", "price_card", b"price_card", "record_time", b"record_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "change", b"change", "entry", b"entry", "grant", b"grant", "hold", b"hold", "incident", b"incident", "observation", b"observation", "policy", b"policy", "price_card", b"price_card", "record_time", b"record_time", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "change", b"change", "entry", b"entry", "event_id", b"event_id", "grant", b"grant", "hold", b"hold", "incident", b"incident", "observation", b"observation", "policy", b"policy", "price_card", b"price_card", "record_time", b"record_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "change", b"change", "entry", b"entry", "event_id", b"event_id", "grant", b"grant", "hold", b"hold", "incident", b"incident", "observation", b"observation", "policy", b"policy", "price_card", b"price_card", "record_time", b"record_time", "threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["hold", "budget", "grant", "price_card", "policy", "entry", "observation", "incident"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["hold", "budget", "grant", "price_card", "policy", "entry", "observation", "incident", "threshold"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
@@ -463,6 +470,46 @@ class ObservationMade(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_said) -> _WhichOneofReturnType_said | None: ...
 
 Global___ObservationMade: _TypeAlias = ObservationMade  # noqa: Y015
+
+@_typing.final
+class ThresholdCrossed(_message.Message):
+    """A period of a budget reached a threshold; told once for each."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    BOOK_ID_FIELD_NUMBER: _builtins.int
+    PERCENT_FIELD_NUMBER: _builtins.int
+    BASIS_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    AUTHORITY_FIELD_NUMBER: _builtins.int
+    budget_id: _builtins.str
+    book_id: _builtins.str
+    percent: _builtins.int
+    basis: _budget_pb2.ThresholdBasis.ValueType
+    authority: _builtins.str
+    """In the same currency."""
+    @_builtins.property
+    def amount(self) -> _money_pb2.Money:
+        """What was held against `authority`, by the basis."""
+
+    def __init__(
+        self,
+        *,
+        budget_id: _builtins.str = ...,
+        book_id: _builtins.str = ...,
+        percent: _builtins.int = ...,
+        basis: _budget_pb2.ThresholdBasis.ValueType = ...,
+        amount: _money_pb2.Money | None = ...,
+        authority: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "authority", b"authority", "basis", b"basis", "book_id", b"book_id", "budget_id", b"budget_id", "percent", b"percent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThresholdCrossed: _TypeAlias = ThresholdCrossed  # noqa: Y015
 
 @_typing.final
 class IncidentReported(_message.Message):

@@ -1845,7 +1845,9 @@ Global___BucketUsage: _TypeAlias = BucketUsage  # noqa: Y015
 
 @_typing.final
 class NoCostProof(_message.Message):
-    """Once the outcome is unknown, a proof of any kind needs a finance actor."""
+    """Once the outcome is unknown, a proof of any kind needs a finance actor. Usage of the call, other than a gateway's own count, leaves
+    REJECTED_BEFORE_EXECUTION to finance; usage of any source rules out the other kinds.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -31,7 +31,15 @@ class ModelHold:
     attempted: bool = False
     # What it was resolved on before, as (kind, amount): an end that was corrected.
     facts: list[tuple[str, Decimal]] = field(default_factory=list)
-    keys: dict[str, str] = field(default_factory=dict)
+    # Attempts that were given the permission to send; whether the latest failed before anything was sent; the keys that asked.
+    attempts: int = 0
+    failed: bool = False
+    keys: set[str] = field(default_factory=set)
+
+    @property
+    def seen(self) -> bool:
+        """Whether somebody reported that the call was made."""
+        return self.executed or self.receipt != ""
 
 
 class NaiveModel:
@@ -42,6 +50,8 @@ class NaiveModel:
         self.limits: dict[str, Decimal | None] = {}
         self.holds: dict[str, ModelHold] = {}
         self.incidents: set[tuple[str, str]] = set()
+        # Which hold has a receipt that was recorded.
+        self.bound: dict[str, str] = {}
         # Evidence that waits for its hold: what it cost, and the provider's receipt. And all operations that began so.
         self.parked: dict[str, tuple[Decimal, str]] = {}
         self.early: list[str] = []

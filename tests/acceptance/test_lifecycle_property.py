@@ -22,8 +22,9 @@ from hypothesis.stateful import (
 
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest, GetBudgetRequest, GrantBudgetRequest
+from tests.acceptance.attempts_model import Attempts
 from tests.acceptance.corrections_model import Corrections
-from tests.acceptance.early_evidence import AMOUNTS, EarlyEvidence
+from tests.acceptance.early_evidence import AMOUNTS
 from tests.acceptance.harness import LiveLedger, Stubs, live_ledger, refused, state, usd
 from tests.acceptance.naive_model import BUDGETS, CHAINS, OPEN, ModelHold
 from tests.conftest import new_database
@@ -31,7 +32,7 @@ from tests.conftest import new_database
 LIMITS = st.sampled_from([Decimal(10), Decimal("9.5"), Decimal(20), Decimal(1), Decimal(0), None])
 
 
-class Lives(EarlyEvidence, Corrections, RuleBasedStateMachine):
+class Lives(Attempts, Corrections, RuleBasedStateMachine):
     """One running ledger of its own."""
 
     fresh: Callable[[], AbstractContextManager[LiveLedger]]
@@ -86,7 +87,7 @@ class Lives(EarlyEvidence, Corrections, RuleBasedStateMachine):
         assert answer.may_send == dispatch
         hold = ModelHold(amount, tolerance, levels, request)
         if dispatch:
-            hold.state, hold.nonce = "DISPATCHING", request.dispatch.nonce
+            hold.state, hold.nonce, hold.attempts = "DISPATCHING", request.dispatch.nonce, 1
         self.holds[operation] = hold
 
     @precondition(lambda self: self.holds)
@@ -106,41 +107,6 @@ class Lives(EarlyEvidence, Corrections, RuleBasedStateMachine):
         request.idempotency_key += "-other"
         with refused("OPERATION_EXISTS"):
             self.gateway.holds.Reserve(request)
-
-    @precondition(lambda self: self.holds)
-    @rule(data=st.data(), key=st.integers(0, 1), mine=st.booleans())
-    def begin_dispatch(self, data: st.DataObject, key: int, mine: bool) -> None:
-        name = self.some_hold(data)
-        hold = self.holds[name]
-        nonce = hold.nonce if mine and hold.nonce else f"nonce-{uuid4().hex}"
-        answer = self.gateway.holds.BeginDispatch(
-            hold_pb2.BeginDispatchRequest(
-                idempotency_key=f"d{key}-{name}", operation_id=name, dispatch=hold_pb2.Dispatch(nonce=nonce)
-            )
-        )
-        if hold.state == "RESERVED":
-            assert answer.may_send
-            hold.state, hold.nonce = "DISPATCHING", nonce
-        else:
-            assert answer.may_send == (hold.state == "DISPATCHING" and nonce == hold.nonce)
-        assert state(answer.hold) == hold.state
-
-    @precondition(lambda self: any(h.state == "RESERVED" for h in self.holds.values()))
-    @rule(data=st.data())
-    def two_workers_begin_the_same_dispatch(self, data: st.DataObject) -> None:
-        name = self.some_hold(data, "RESERVED")
-        nonces = [f"worker-{worker}-{name}-0123456789" for worker in (1, 2)]
-        answers = [
-            self.gateway.holds.BeginDispatch(
-                hold_pb2.BeginDispatchRequest(
-                    idempotency_key=f"w-{name}", operation_id=name, dispatch=hold_pb2.Dispatch(nonce=nonce)
-                )
-            )
-            for nonce in nonces
-        ]
-        assert [answer.may_send for answer in answers] == [True, False]
-        assert [answer.replayed for answer in answers] == [False, True]
-        self.holds[name].state, self.holds[name].nonce = "DISPATCHING", nonces[0]
 
     @precondition(lambda self: self.holds)
     @rule(data=st.data())
@@ -285,12 +251,12 @@ class Lives(EarlyEvidence, Corrections, RuleBasedStateMachine):
     def time_runs_out(self, data: st.DataObject) -> None:
         name = self.some_hold(data, "RESERVED", "DISPATCHING")
         hold = self.holds[name]
-        after = "RELEASED" if hold.state == "RESERVED" else "OUTCOME_UNKNOWN"
+        if hold.state == "RESERVED":
+            hold.state, hold.kind = "RELEASED", "NEVER_DISPATCHED"
+        else:
+            self.without_another_attempt(hold)
         self.live.let_time_run_out(self.tenant, name)
-        self.live.wait_for_state(self.gateway, name, after)
-        hold.state = after
-        if after == "RELEASED":
-            hold.kind = "NEVER_DISPATCHED"
+        self.live.wait_for_state(self.gateway, name, hold.state)
 
     @rule(
         level=st.sampled_from(list(BUDGETS)), amount=st.sampled_from([Decimal("0.5"), Decimal(4)]), twice=st.booleans()

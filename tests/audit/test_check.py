@@ -354,6 +354,7 @@ DAMAGE = [
         "UPDATE hold SET execution_seen = true WHERE operation_id = 'never-sent'",
     ),
     ("5.3", "says that none was seen", "UPDATE hold SET execution_seen = false WHERE operation_id = 'late'"),
+    ("5.3", "says that none was seen", "UPDATE hold SET usage_seen = false WHERE operation_id = 'late'"),
     ("5.3", "has no entry", "UPDATE resolution SET entry_id = NULL WHERE operation_id = 'late'"),
     (
         "5.3",
@@ -591,6 +592,11 @@ DAMAGE = [
     ("8.4", "is told 0 times", "DELETE FROM outbox"),
     ("8.4", "incident", "DELETE FROM incident"),
     ("8.4", "price card", "DELETE FROM price_card"),
+    ("8.5", "which bears no mark", "UPDATE book SET crossed = '{}'"),
+    ("8.5", "its feed has 0", "DELETE FROM outbox"),
+    ("8.5", "has 2 marks of", "UPDATE book SET crossed = crossed || crossed"),
+    ("8.6", "and no mark of", "UPDATE book SET crossed = '{}'"),
+    ("8.6", "has the thresholds", "UPDATE budget SET thresholds = '{1}'"),
     ("8.3", "which is not there", "DELETE FROM budget"),
     ("8.3", "has 0 versions", "DELETE FROM outbox"),
     (

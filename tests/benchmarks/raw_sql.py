@@ -35,9 +35,10 @@ Connection: TypeAlias = "psycopg.Connection[Any]"
 RESERVE = (
     """
     INSERT INTO hold (tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, actor, fingerprint,
-                      created_at, expire_at, updated_at, attempt, generation, inferred, execution_seen, revision, version)
+                      created_at, expire_at, updated_at, attempt, generation, inferred, execution_seen, usage_seen,
+                      revision, version)
     SELECT %(tenant)s, o.id, 'RESERVED', %(currency)s, o.amount, o.quote::jsonb, ARRAY[%(budget)s], ARRAY[%(book)s],
-           %(labels)s, %(actor)s, sha256(o.id::bytea), now(), now() + interval '15 min', now(), 0, 0, false, false, 0, 1
+           %(labels)s, %(actor)s, sha256(o.id::bytea), now(), now() + interval '15 min', now(), 0, 0, false, false, false, 0, 1
     FROM unnest(%(operations)s::text[], %(amounts)s::numeric[], %(quotes)s::text[]) AS o (id, amount, quote)
     """,
     """
@@ -66,7 +67,7 @@ DISPATCH = (
 )
 RESOLVE = (
     """
-    UPDATE hold SET state = 'SETTLED', execution_seen = true, revision = 1, resolution_kind = 'USAGE',
+    UPDATE hold SET state = 'SETTLED', execution_seen = true, usage_seen = true, revision = 1, resolution_kind = 'USAGE',
         resolution_digest = sha256(operation_id::bytea), settled = o.cost, resolved_at = now(),
         provider_receipt = 'resp-' || operation_id, updated_at = now(), version = version + 1
     FROM unnest(%(operations)s::text[], %(costs)s::numeric[]) AS o (id, cost)
@@ -126,8 +127,9 @@ OUTBOX = """
     """
 STRIPES_OPENED = """
     INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, open_holds, authority, available, held,
-                      unknown, spent, deficit, expense, payable)
-    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+                      unknown, spent, deficit, expense, payable, rollover, carried, thresholds, threshold_basis, crossed)
+    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'NONE', 0,
+        '{}', 'USED', '{}'
     FROM unnest(%(stripes)s::text[]) AS s (book_id)
     ON CONFLICT DO NOTHING
     """

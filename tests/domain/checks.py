@@ -150,6 +150,7 @@ NAMED = {
     "PRICE_CARD": ("type", "card_id", "version"),
     "INCIDENT": ("type", "operation_id", "kind"),
     "ENTRY": ("type", "kind"),
+    "THRESHOLD": ("type", "budget_id", "percent"),
     "POLICY": ("type", "provider", "version"),
     "OBSERVATION": ("type", "operation_id", "axis", "value"),
 }

@@ -9,6 +9,7 @@ from uuid import UUID
 from ledger.domain.evidence import fact_of, passed_ceilings, priced_tier, reprice, resolution_digest
 from ledger.domain.model import DEBIT_NORMAL, Account, Classification, EntryKind, Hold, Resolution
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
+from ledger.domain.thresholds import Basis
 
 if TYPE_CHECKING:
     from tests.domain.world import World
@@ -117,6 +118,7 @@ def _check_feed(world: "World") -> None:
     """Every state that a hold was in is an event, each entry is named once, and what an event names is there."""
     states: dict[tuple[str, str], list[str | None]] = defaultdict(lambda: [None])
     budgets: dict[tuple[str, str], list[int]] = defaultdict(list)
+    crossed: dict[tuple[str, str], list[int]] = defaultdict(list)
     named: list[str] = []
     for tenant, event in world.events:
         named += [event["entry_id"]] if "entry_id" in event else [entry["id"] for entry in event.get("entries", ())]
@@ -127,12 +129,20 @@ def _check_feed(world: "World") -> None:
                 chain.append(event["to"])
             case "BUDGET":
                 budgets[(tenant, event["budget_id"])].append(event["version"])
+            case "THRESHOLD":
+                crossed[(tenant, event["book_id"])].append(event["percent"])
             case "INCIDENT":
                 assert UUID(event["incident_id"]) in {i.incident_id for i in world.incidents}
     assert {key: (len(chain) - 1, chain[-1]) for key, chain in states.items()} == {
         key: (hold.version, hold.state) for key, hold in world.holds.items()
     }
     assert budgets == {key: list(range(1, budget.version + 1)) for key, budget in world.budgets.items()}
+    for key, book in world.books.items():
+        assert list(book.crossed) == crossed.pop(key, []), "each mark is told once"
+        used = book.spent if book.thresholds.basis is Basis.SPENT else book.spent + book.held + book.unknown
+        for percent in book.thresholds.percents if book.floor is not None and used else ():
+            assert percent in book.crossed or 100 * used < percent * book.authority, "what is crossed bears its mark"
+    assert not crossed, "and nothing else is"
     assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
 
 
@@ -155,6 +165,7 @@ def _check_periods(world: "World") -> None:
         newest = books[-1]
         assert newest.floor == budget.floor
         assert newest.rollover == budget.rollover
+        assert newest.thresholds == budget.thresholds
         limit = (
             authorized[(tenant, newest.book_id, EntryKind.OPEN)] + authorized[(tenant, newest.book_id, EntryKind.LIMIT)]
         )
@@ -196,7 +207,7 @@ def _check_hold(world: "World", hold: Hold) -> None:
     assert (hold.state is HoldState.RELEASED) == (chain[0].kind is ResolutionKind.NEVER_DISPATCHED)
     for before, resolution in zip([None, *chain], chain, strict=False):
         _check_resolution(world, hold, resolution, before)
-    assert any(r.kind is ResolutionKind.USAGE for r in chain) <= hold.execution_seen
+    assert any(r.kind is ResolutionKind.USAGE for r in chain) <= hold.usage_seen <= hold.execution_seen
     (source,) = [e.source for e in world.evidence if e.evidence_id == in_force.evidence_id] or [""]
     assert hold.execution_seen <= (source not in {"NEVER_SENT", "GATEWAY_CACHE_HIT"}), "what was executed was sent"
 

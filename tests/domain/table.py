@@ -61,6 +61,7 @@ from ledger.domain.money import parse_amount, parse_price
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy, Rule
 from ledger.domain.quotes import QuoteKind, QuoteSpec
+from ledger.domain.thresholds import Basis, Thresholds
 from tests.domain.checks import CHECKS, SHORT
 from tests.domain.world import World
 
@@ -317,7 +318,11 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "credit": ("credit_line", parse_amount),
     "name": ("display_name", str),
     "rollover": ("rollover", lambda value: _rollover(*value.split(":"))),
+    "thresholds": ("thresholds", lambda value: _thresholds(*value.split(":"))),
 }
+
+
+_NEVER_ABSENT = {"rollover", "thresholds"}
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -325,7 +330,7 @@ def _settings(options: Options) -> dict[str, Any]:
     for option, (name, kind) in _SETTINGS.items():
         if option in options:
             value = options.pop(option)
-            changes[name] = None if value in ("none", "unlimited") and name != "rollover" else kind(value)
+            changes[name] = None if value in ("none", "unlimited") and name not in _NEVER_ABSENT else kind(value)
     for kind_of_period in PeriodKind:
         if kind_of_period.lower() in options:
             changes["schedule"] = _schedule(kind_of_period, options.pop(kind_of_period.lower()), options)
@@ -334,6 +339,11 @@ def _settings(options: Options) -> dict[str, Any]:
 
 def _rollover(kind: str, cap: str = "") -> Rollover:
     return Rollover(RolloverKind(kind.upper()), parse_amount(cap) if cap else None)
+
+
+def _thresholds(percents: str, basis: str = "used") -> Thresholds:
+    """50,80 of what is used, 50,80:spent, or none"""
+    return Thresholds(() if percents == "none" else tuple(map(int, percents.split(","))), Basis(basis.upper()))
 
 
 def _schedule(kind: PeriodKind, value: str, options: Options) -> Schedule:

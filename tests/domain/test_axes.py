@@ -76,6 +76,12 @@ def say(said: Said | None) -> str:
             "UNKNOWN by gw through BeginDispatch at 10:00 of 1",
             "DISPATCHING by gw through BeginDispatch at 10:00 of 1",
         ),
+        (  # nor does it stand in the way of what does
+            SENT + "charge op1 5 source=GATEWAY_ESTIMATE -> EVIDENCE_REJECTED\nafter 1m\ncharge op1 9 -> EVIDENCE_REJECTED",
+            "none",
+            "EXECUTED by gw through Resolve at 10:01 of 1",
+            "DISPATCHING by gw through BeginDispatch at 10:00 of 1",
+        ),
         (
             ORG + "reserve op1 org 6 -> ok\ncharge op1 5 source=GATEWAY_ESTIMATE receipt=r1 -> EVIDENCE_REJECTED",
             "none",

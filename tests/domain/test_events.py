@@ -33,7 +33,7 @@ TABLES = {
         told POLICY,acme,1
     """,
     "a hold from its reserve to its end": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         reserve op1 org 6 -> ok
         told HOLD,op1,RESERVED version=1 attempt=0 amount=6 currency=USD settled=None from=None
         dispatch op1 nonce=n1 -> ok send
@@ -44,13 +44,13 @@ TABLES = {
         told HOLD,op1,OUTCOME_UNKNOWN,SETTLED version=4 revision=1 kind=USAGE settled=5.5
     """,
     "a release is told with its resolution": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         reserve op1 org 6 -> ok
         release op1 -> ok
         told HOLD,op1,RESERVED,RELEASED revision=1 kind=NEVER_DISPATCHED settled=0
     """,
     "what changes nothing tells nothing": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         reserve op1 org 6 nonce=n1 key=k1 -> ok send
         reserve op1 org 6 nonce=n1 key=k1 -> unchanged replayed send
         told none
@@ -60,11 +60,11 @@ TABLES = {
         told none
         sys: lapse op1 -> unchanged
         told none
-        adm: budget org USD 10 -> unchanged replayed
+        adm: budget org USD 10 thresholds=none -> unchanged replayed
         told none
     """,
     "evidence that is refused is told only where the hold says so": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         reserve op1 org 6 nonce=n1 -> ok send
         charge op1 7 -> EVIDENCE_REJECTED
         told HOLD,op1,DISPATCHING,DISPATCHING OBSERVATION,op1,EXECUTION,EXECUTED
@@ -72,7 +72,7 @@ TABLES = {
         told none
     """,
     "incidents come after the hold, also when they are reported again": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         reserve op1 org 6 nonce=n1 -> ok send
         charge op1 5 receipt=r1 -> ok
         charge op1 4 receipt=r1 -> RESOLUTION_CONFLICT
@@ -81,7 +81,7 @@ TABLES = {
         told INCIDENT,op1,RESOLUTION_CONFLICT
     """,
     "a batch tells causes first": """
-        adm: budget org USD 10 -> ok
+        adm: budget org USD 10 thresholds=none -> ok
         | fin: card gpt USD in=3 out=15 -> ok
         | fin: grant org 5 -> ok
         | reserve op1 org 15 -> ok
@@ -97,7 +97,7 @@ def test_told(table: str) -> None:
 
 def test_tenants_are_told_apart() -> None:
     world = run("""
-        t1/adm: budget org USD 10 -> ok
+        t1/adm: budget org USD 10 thresholds=none -> ok
         | t2/adm: budget org USD 20 -> ok
     """)
     assert sorted((tenant, event["type"]) for tenant, event in world.told) == [
@@ -106,7 +106,7 @@ def test_tenants_are_told_apart() -> None:
 
 
 def test_every_kind_of_row_is_told_or_is_known_to_be_silent() -> None:
-    told = {"holds", "budgets", "cards", "grants", "entries", "incidents", "observations", "policies"}
+    told = {"holds", "budgets", "cards", "grants", "entries", "incidents", "observations", "policies", "crossings"}
     assert {field.name for field in fields(Decision)} == told | events.SILENT
 
 
@@ -116,7 +116,7 @@ def derived(world: World, decision: Decision) -> list[dict[str, object]]:
 
 
 def test_an_entry_of_a_hold_that_stays_as_it_was_is_told_on_its_own() -> None:
-    world = run("adm: budget org USD 10 -> ok")
+    world = run("adm: budget org USD 10 thresholds=none -> ok")
     made, day = UUID(int=77), date(2025, 3, 1)
     entry = Entry("t1", made, EntryKind.SETTLE, "USD", world.now, world.now, day, "op1", "fin")
     lines = [

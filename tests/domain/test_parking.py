@@ -346,6 +346,21 @@ def test_a_cancel_frees_nothing_past_the_evidence() -> None:
     )
 
 
+def test_a_proof_frees_nothing_past_the_evidence() -> None:
+    run(
+        """
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> EVIDENCE_REJECTED says="ruled out by the usage"
+    fin: proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="ruled out by the usage"
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> EVIDENCE_REJECTED says="needs a finance actor"
+    hold op1 DISPATCHING usage_seen=no
+    balance org available=4 held=6
+    worker ok
+    hold op1 SETTLED settled=4
+    """,
+        race("reserve op1 org 6 nonce=n1 -> ok send"),
+    )
+
+
 @pytest.mark.parametrize(
     ("evidence", "reported", "established"),
     [

@@ -175,6 +175,41 @@ def test_a_failure_that_was_reported_as_usage_does_not_rule_out_the_providers_re
     """)
 
 
+def test_usage_that_was_reported_leaves_the_providers_refusal_to_finance() -> None:
+    run("""
+    adm: budget org USD 20 -> ok
+    reserve op1 org 6 nonce=n1 -> ok send
+    charge op1 9 -> EVIDENCE_REJECTED says="above hold 6"   # the call was made, at a cost that finance must accept
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> EVIDENCE_REJECTED says="needs a finance actor"
+    balance org available=14 held=6
+    fin: charge op1 9 accept=agreed -> ok
+    balance org available=11 spent=9
+
+    reserve op2 org 6 nonce=n1 -> ok send
+    failed op2 nonce=n1 -> ok
+    dispatch op2 nonce=n2 -> ok send
+    charge op2 2 attempt=1 -> EVIDENCE_REJECTED says="attempt 1"
+    proof op2 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> EVIDENCE_REJECTED says="needs a finance actor"
+    balance org available=5 held=6
+    fin: proof op2 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> ok
+    balance org available=11 held=0
+    """)
+
+
+def test_an_estimate_of_an_earlier_attempt_is_no_more_than_an_estimate() -> None:
+    world = run("""
+    adm: budget org USD 20 -> ok
+    reserve op1 org 6 nonce=n1 -> ok send
+    failed op1 nonce=n1 -> ok
+    dispatch op1 nonce=n2 -> ok send
+    charge op1 0 source=GATEWAY_ESTIMATE attempt=1 -> EVIDENCE_REJECTED says="attempt 1"
+    hold op1 DISPATCHING execution_seen=yes usage_seen=no
+    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q2 -> ok
+    """)
+    assert [seen.classification for seen in world.evidence] == ["ESTIMATE", "AUTHORITATIVE"]
+    assert [seen.value for seen in world.observations] == ["NOT_SENT"]
+
+
 def test_nobody_has_the_nonce_of_an_inferred_attempt() -> None:
     run("""
     adm: budget org USD 10 -> ok

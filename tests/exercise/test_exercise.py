@@ -29,6 +29,7 @@ from ledger.exercise.run import SWEEP_SECONDS
 from ledger.exercise.scene import scene_on
 from ledger.exercise.screen import Ending, Screen
 from ledger.exercise.verdict import Verdict, judge
+from tests.figures import record
 from tests.processes import descendants, is_running
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ def told() -> dict[str, Any]:
             env=environment(TMPDIR=folder),
             capture_output=True,
             text=True,
-            timeout=110 + 10 * KILLS,
+            timeout=110 + 20 * KILLS,
             check=False,
         )
         assert list(Path(folder).iterdir()) == []
@@ -63,7 +64,7 @@ def told() -> dict[str, Any]:
     return document
 
 
-pytestmark = pytest.mark.timeout(120 + 10 * KILLS)
+pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
 
 
 def test_every_fault_was_reached(told: dict[str, Any]) -> None:
@@ -131,6 +132,16 @@ def test_kills_at_random_lose_and_double_nothing(told: dict[str, Any]) -> None:
     assert kills["accepted"] <= kills["settled"]
     assert kills["settled"] + kills["released"] + kills["unknown"] == kills["operations"]
     assert told["check"]["violations"] == 0
+    counted = {name: kills[name] for name in ("operations", "accepted", "settled", "released", "unknown", "seed")}
+    record("exercise", kills_of_each=KILLS, **counted)
+
+
+def test_a_webhook_that_comes_before_its_hold_stops_the_second_send(told: dict[str, Any]) -> None:
+    seen = [case for case in told["cases"] if case["style"] == "sends, then asks"]
+    assert [case["killed"] for case in seen] == [False, True]
+    for case in seen:
+        assert (case["accepted"], case["webhooks"], case["spent"]) == (1, 2, "0.012")
+        assert case["caller"][0].startswith("may not send")
 
 
 def a_case(boundary: Boundary, style: Style, killed: bool) -> Case:

@@ -107,6 +107,22 @@ async def test_what_a_key_did(database_url: str, tmp_path: Path) -> None:
         assert answer.verdict == write_pb2.WRITE_VERDICT_MATCH
 
 
+async def test_the_key_of_a_budget_says_nothing_of_an_operation_with_its_name(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with serving(database_url, tmp_path) as ledger:
+        await ledger.budget("team")
+        await ledger.gateway.holds.Reserve(reserve_request("team", "5"))
+        subject = sent("CreateBudget", "create-team", actor="admin-1")
+        answer = await verify(ledger.finance, sent=subject, claim=write_pb2.WriteClaim(claims_outcome=True))
+        assert answer.verdict == write_pb2.WRITE_VERDICT_MATCH
+        assert not answer.HasField("hold")
+        claim = write_pb2.WriteClaim(state=hold_pb2.HOLD_STATE_RESERVED)
+        answer = await verify(ledger.finance, sent=subject, claim=claim)
+        assert [(d.field, d.actual) for d in answer.differences] == [("state", "nothing")]
+        assert not answer.HasField("hold")
+
+
 async def test_what_is_not_there_may_still_land_and_says_until_when(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path) as ledger:
         await ledger.budget()

@@ -121,6 +121,7 @@ SETTLED: dict[str, Any] = {
     "resolution_digest": b"d" * 32,
     "settled": Decimal("2.25"),
     "execution_seen": True,
+    "usage_seen": True,
     "resolved_at": NOON,
 }
 

@@ -23,6 +23,7 @@ from ledger.store.arrays import (
     Integers,
     Json,
     Lists,
+    Numbers,
     Texts,
     Times,
     Uuids,
@@ -65,7 +66,7 @@ def dumper_of(kind: type[Array]) -> type[Dumper]:
 def sql(shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(shared_database_url, autocommit=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        kinds: list[type[Array]] = [Lists, *(kind for kind, _, _ in KINDS.values())]
+        kinds: list[type[Array]] = [Lists, Numbers, *(kind for kind, _, _ in KINDS.values())]
         for kind in kinds:
             connection.adapters.register_dumper(kind, dumper_of(kind))
         yield connection
@@ -89,6 +90,13 @@ def test_what_is_sent_comes_back(sql: psycopg.Connection[Any], name: str, data: 
 def test_lists_of_any_length(sql: psycopg.Connection[Any], lists: list[tuple[str, ...]]) -> None:
     query = b"SELECT string_to_array(item, chr(31)) FROM unnest(%s) WITH ORDINALITY AS u(item, n) ORDER BY n"
     assert [tuple(row[0]) for row in sql.execute(query, [Lists(tuple(lists))])] == lists
+
+
+@given(lists=st.lists(st.lists(st.integers(0, 2**31 - 1)).map(tuple), min_size=1))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_numbers_of_any_length(sql: psycopg.Connection[Any], lists: list[tuple[int, ...]]) -> None:
+    query = b"SELECT string_to_array(item, chr(31))::int[] FROM unnest(%s) WITH ORDINALITY AS u(item, n) ORDER BY n"
+    assert [tuple(row[0]) for row in sql.execute(query, [Numbers(tuple(lists))])] == lists
 
 
 def test_an_id_is_its_16_bytes() -> None:

@@ -10,12 +10,14 @@ HOLD = {
     "tenant": "'a'", "operation_id": "'op'", "state": "'RESERVED'", "currency": "'USD'", "amount": "5", "quote": "'{}'",
     "budget_ids": "'{team}'", "books": "'{team#0}'", "labels": "'{}'", "actor": "'gw'", "fingerprint": "'f'",
     "created_at": "'2026-03-01'", "expire_at": "'2026-03-01'", "updated_at": "'2026-03-01'", "attempt": "0",
-    "generation": "0", "inferred": "false", "execution_seen": "false", "revision": "0", "version": "1",
+    "generation": "0", "inferred": "false", "execution_seen": "false", "usage_seen": "false", "revision": "0",
+    "version": "1",
 }  # fmt: skip
 BOOK = {
     "tenant": "'a'", "book_id": "'team#0'", "budget_id": "'team'", "currency": "'USD'", "floor": "0", "closed": "false",
     "version": "2", "open_holds": "1", "authority": "10", "available": "10", "held": "0", "unknown": "0", "spent": "0",
     "deficit": "0", "expense": "0", "payable": "0", "period_start": "'2026-03-01'", "rollover": "'NONE'", "carried": "0",
+    "thresholds": "'{50}'", "threshold_basis": "'USED'", "crossed": "'{50}'",
 }  # fmt: skip
 ENTRY = "'00000000-0000-0000-0000-000000000001'"
 TRANSITION = "A hold moves only from RESERVED to RELEASED"
@@ -237,6 +239,8 @@ def test_evidence_of_the_execution_is_never_forgotten(sql: Sql) -> None:
     bring_to(sql, "DISPATCHING")
     sql.execute(change(execution_seen="true"))
     refused(sql, change(execution_seen="false"), "is never forgotten", "hold_execution")
+    sql.execute(change(usage_seen="true"))
+    refused(sql, change(usage_seen="false"), "is never forgotten", "hold_execution")
     refused(sql, change(execution_seen="false", state="'SETTLED'"), "is never forgotten", "hold_execution")
 
 
@@ -362,6 +366,8 @@ def test_book_goes_forward_and_stays_what_it_is(sql: Sql) -> None:
     refused(sql, b"UPDATE book SET version = 1", "and never goes back", "book_version")
     refused(sql, b"UPDATE book SET currency = 'EUR'", "of a book never change", "book_identity")
     refused(sql, b"UPDATE book SET budget_id = 'other'", "of a book never change", "book_identity")
+    refused(sql, b"UPDATE book SET crossed = '{80}'", "of a period was crossed is never forgotten", "book_crossed")
+    sql.execute(b"UPDATE book SET crossed = '{50,80}', thresholds = '{}'")
     sql.execute(b"UPDATE book SET period_end = '2026-03-02'")
     for changed in ("period_end = '2026-03-03'", "period_end = NULL", "period_start = '2026-02-28'"):
         law = "The boundaries of a period never change, and a book that is closed stays closed."
@@ -383,7 +389,7 @@ def test_budget(sql: Sql) -> None:
     row = {
         "tenant": "'a'", "budget_id": "'team'", "path": "'{org,team}'", "currency": "'USD'", "display_name": "''",
         "created_at": f"'{datetime(2026, 3, 1, tzinfo=UTC)}'", "version": "1", "credit_line": "0", "period": "'NONE'", "zone": "''",
-        "rollover": "'NONE'",
+        "rollover": "'NONE'", "thresholds": "'{50}'", "threshold_basis": "'USED'",
     }  # fmt: skip
     for changes, law in (
         ({"path": "'{team,org}'"}, "budget_path_ends_at_the_budget"),

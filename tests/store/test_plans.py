@@ -48,13 +48,13 @@ ALTER TABLE posting SET (autovacuum_enabled = off); ALTER TABLE evidence SET (au
 INSERT INTO evidence SELECT '{t}', 'op-' || i, gen_random_uuid(), 1, 'USAGE', 'AUTHORITATIVE', '{{}}', 'WEBHOOK', 'gw', 'sdk',
     '7', '#built-in/1', NULL, now(), NULL, 'd', 'f', '{{}}' FROM generate_series(1, {n}) i;
 INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
-    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, 'rcpt-' || i, 0, NULL, NULL, NULL,
-    NULL, 1
+    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, false, 'rcpt-' || i, 0, NULL, NULL,
+    NULL, NULL, 1
     FROM generate_series(1, {n}) i;
 INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    now(), NULL, 'NONE', NULL, 0 FROM generate_series(1, {n}) i;
+    now(), NULL, 'NONE', NULL, 0, '{{}}', 'USED', '{{}}' FROM generate_series(1, {n}) i;
 INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1, 0, 'NONE', '',
-    NULL, NULL, 'NONE', NULL FROM generate_series(1, {n}) i;
+    NULL, NULL, 'NONE', NULL, '{{}}', 'USED' FROM generate_series(1, {n}) i;
 INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
     FROM generate_series(1, {n}) i;
 """

@@ -30,6 +30,7 @@ from ledger.domain.needs import financial_book
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.thresholds import Basis, Thresholds
 from ledger.store import tables as t
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -59,6 +60,7 @@ def test_new_hold_with_every_field(database: Database) -> None:
         provider_receipt="rcpt-1",
         inferred=True,
         execution_seen=True,
+        usage_seen=True,
         **s.DISPATCHED,
     )
     s.write(database, both(given))
@@ -110,7 +112,7 @@ def test_budgets_with_their_chains_and_books(database: Database) -> None:
     books[1] = replace(
         books[1], authority=Decimal("10"), available=Decimal("4.5"), held=Decimal(1), unknown=Decimal(2),
         spent=Decimal("2.5"), version=12, open_holds=3, period_end=NOON + timedelta(days=1), carried=Decimal(-2),
-        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")),
+        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")), thresholds=Thresholds((7, 1000), Basis.SPENT), crossed=(7,),
     )  # fmt: skip
     decision = Decision(
         budgets={(T, b.budget_id): b for b in (org, team, user, other)},
@@ -131,6 +133,7 @@ def test_changed_book(database: Database) -> None:
         before, floor=Decimal(-3), version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
         unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5), open_holds=2, period_end=NOON + timedelta(days=1),
         rollover=Rollover(RolloverKind.CAP, Decimal("0.5")), carried=Decimal("0.25"),
+        thresholds=Thresholds((1, 20), Basis.SPENT), crossed=(20, 1),
     )  # fmt: skip
     command = s.reserve()
     s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
@@ -315,6 +318,7 @@ def test_changed_budget(database: Database) -> None:
         credit_line=Decimal("1.5"),
         schedule=Schedule(PeriodKind.FIXED, anchor=NOON.replace(microsecond=0), length=timedelta(seconds=90)),
         rollover=Rollover(RolloverKind.CAP, Decimal("0.5")),
+        thresholds=Thresholds((5,), Basis.SPENT),
     )
     s.write(database, Decision(budgets={(T, "user"): after}), s.read(database, [command]))
     assert s.read(database, [command]).budgets == {(T, "user"): after}
@@ -351,6 +355,7 @@ def test_tables_have_the_fields_of_the_model() -> None:
         "limit": ["limit_amount"],
         "schedule": ["period", "zone", "anchor", "period_seconds"],
         "rollover": ["rollover", "rollover_cap"],
+        "thresholds": ["thresholds", "threshold_basis"],
     }
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),

@@ -7,6 +7,7 @@ from ledger.domain.model import Account, Book, Budget, Entry, EntryKind, Posting
 from ledger.domain.money import plain
 from ledger.service.translate.answers import write_money, write_time
 from ledger.service.translate.periods import write_settings
+from ledger.service.translate.thresholds import write_thresholds
 from ledger.v1 import budget_pb2, journal_pb2
 
 _ACCOUNTS = {account: journal_pb2.Account.Value(f"ACCOUNT_{account}") for account in Account}
@@ -31,6 +32,7 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
     message.version = budget.version
     message.credit_line = plain(budget.credit_line)
     write_settings(message, budget)
+    write_thresholds(message.thresholds, budget.thresholds)
     if book.period_start is not None:
         write_time(message.period_start_time, book.period_start)
     if book.period_end is not None:

@@ -8,6 +8,7 @@ from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER
+from ledger.domain.thresholds import NO_THRESHOLDS
 from ledger.service.translate.cards import read_card
 from ledger.service.translate.fields import (
     MAX_INT32,
@@ -22,6 +23,7 @@ from ledger.service.translate.fields import (
     under,
 )
 from ledger.service.translate.periods import rollover, schedule
+from ledger.service.translate.thresholds import thresholds
 from ledger.v1 import budget_pb2, price_pb2
 
 
@@ -33,7 +35,7 @@ def create_budget(request: budget_pb2.CreateBudgetRequest, caller: Caller) -> Cr
         optional_identifier(request.parent_id, "parent_id"),
         currency(request.currency, "currency"),
         text(request.display_name, "display_name"),
-        **_settings(request, (field for field in CHANGEABLE if field != "display_name")),
+        **_settings(request, (field for field in CHANGEABLE if field != "display_name" and _is_set(request, field))),
     )
 
 
@@ -68,9 +70,15 @@ CHANGEABLE: Final[Mapping[Any, _Setting]] = {
     "display_name": _Setting("display_name", text, ""),
     "period": _Setting("schedule", schedule, NO_PERIODS),
     "rollover": _Setting("rollover", rollover, NO_ROLLOVER),
+    "thresholds": _Setting("thresholds", thresholds, NO_THRESHOLDS),
     "max_hold": _Setting("max_hold", amount),
     "max_open_holds": _Setting("max_open_holds", lambda value, path: number(value, path, 0, MAX_INT32)),
 }
+
+
+def _is_set(request: budget_pb2.CreateBudgetRequest, field: Any) -> bool:
+    """Not so for thresholds that are absent: a budget that is made has the usual ones then."""
+    return field != "thresholds" or request.HasField(field)
 
 
 def _settings(

@@ -14,9 +14,11 @@ from typing import Any, Final, NamedTuple
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.thresholds import Basis
 from ledger.service.errors import Refused
 from ledger.service.translate.answers import write_time
 from ledger.service.translate.fields import InvalidField, duration, named, optional_identifier
+from ledger.service.translate.thresholds import BASES
 from ledger.store.feed import Batch, Place
 from ledger.v1 import feed_pb2 as pb
 from ledger.v1 import hold_pb2, journal_pb2
@@ -219,6 +221,17 @@ def _observation(message: pb.Event, event: Mapping[str, Any]) -> None:
         made.execution = hold_pb2.Execution.Value(f"EXECUTION_{event['value']}")
 
 
+def _threshold(message: pb.Event, event: Mapping[str, Any]) -> None:
+    crossed = message.threshold
+    crossed.budget_id = event["budget_id"]
+    crossed.book_id = event["book_id"]
+    crossed.percent = event["percent"]
+    crossed.basis = BASES[Basis(event["basis"])]
+    crossed.amount.amount = event["amount"]
+    crossed.amount.currency = event["currency"]
+    crossed.authority = event["authority"]
+
+
 def _incident(message: pb.Event, event: Mapping[str, Any]) -> None:
     message.incident.incident_id = event["incident_id"]
     message.incident.kind = hold_pb2.IncidentKind.Value(f"INCIDENT_KIND_{event['kind']}")
@@ -238,4 +251,5 @@ _WRITERS: Final[Mapping[str, Callable[[pb.Event, Mapping[str, Any]], None]]] = {
     "ENTRY": _entry,
     "OBSERVATION": _observation,
     "INCIDENT": _incident,
+    "THRESHOLD": _threshold,
 }

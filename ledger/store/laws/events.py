@@ -102,6 +102,39 @@ _ROWS = (
     ),
 )
 
+_CROSSINGS = f"""
+    SELECT CASE
+        WHEN m.percent IS NULL
+            THEN format('an event of %s says that book %s crossed %s %%, which bears no mark', tenant, book_id, percent)
+        WHEN coalesce(t.times, 0) <> 1 OR m.marks <> 1
+            THEN format('book %s of %s has %s marks of %s %%, its feed has %s', book_id, tenant, m.marks, percent,
+                coalesce(t.times, 0))
+        END
+    FROM (
+        SELECT tenant, book_id, percent, count(*) AS marks FROM book CROSS JOIN unnest(crossed) AS percent GROUP BY 1, 2, 3
+    ) m FULL JOIN (
+        SELECT tenant, event->>'book_id' AS book_id, (event->>'percent')::int AS percent, count(*) AS times
+        FROM ({_TOLD.format("THRESHOLD")}) events GROUP BY 1, 2, 3
+    ) t USING (tenant, book_id, percent)
+"""  # noqa: S608 - put together from constants
+
+_REACHED = """
+    SELECT CASE
+        WHEN cardinality(missed) > 0 THEN format('book %s of %s has %s of %s, and no mark of %s %%', book_id, tenant,
+            trim_scale(amount), trim_scale(authority), missed)
+        WHEN NOT closed AND (g.thresholds, g.threshold_basis) IS DISTINCT FROM (b.thresholds, b.threshold_basis)
+            THEN format('book %s of %s has the thresholds %s of %s, its budget %s of %s', book_id, tenant, b.thresholds,
+                b.threshold_basis, g.thresholds, g.threshold_basis)
+        END
+    FROM (
+        SELECT *, CASE threshold_basis WHEN 'SPENT' THEN spent ELSE spent + held + unknown END AS amount
+        FROM book WHERE budget_id IS NOT NULL
+    ) b LEFT JOIN budget g USING (tenant, budget_id) CROSS JOIN LATERAL (
+        SELECT array_agg(percent) AS missed FROM unnest(b.thresholds) AS percent
+        WHERE b.floor IS NOT NULL AND amount > 0 AND 100 * amount >= percent * authority AND percent <> ALL (crossed)
+    ) reached
+"""
+
 EVENTS = (
     Law("8.1", "The feed has every version of every hold, once and in order, each from the state before.", _HOLDS),
     Law("8.2", "The feed names every entry once, and none that is not there.", _ENTRIES),
@@ -111,4 +144,6 @@ EVENTS = (
         "Grants, price cards, policies, observations and incidents are told, and none that is not there.",
         " UNION ALL ".join(_ROWS),
     ),
+    Law("8.5", "Every threshold that a period crossed is told once, and none that it did not.", _CROSSINGS),
+    Law("8.6", "A period that stands at or above a threshold of its budget has crossed it.", _REACHED),
 )

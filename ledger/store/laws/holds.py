@@ -180,7 +180,7 @@ HOLDS = (
                     coalesce(v.classification || ' ' || v.kind, 'not there'))
             WHEN r.revision = h.revision AND h.execution_seen AND v.source IN ('NEVER_SENT', 'GATEWAY_CACHE_HIT')
                 THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
-            WHEN r.kind = 'USAGE' AND NOT h.execution_seen
+            WHEN r.kind = 'USAGE' AND NOT (h.execution_seen AND h.usage_seen)
                 THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
             WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)

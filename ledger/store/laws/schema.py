@@ -31,7 +31,7 @@ TRIGGERS = {
         "hold_transition",
         "hold_version",
     ),
-    "book": ("book_identity", "book_never_removed", "book_period", "book_version"),
+    "book": ("book_crossed", "book_identity", "book_never_removed", "book_period", "book_version"),
     "budget": ("budget_closed", "budget_identity", "budget_never_removed", "budget_version"),
     "outbox": ("outbox_append_only", "outbox_isolation", "outbox_place"),
 }
