@@ -25,6 +25,7 @@ class Part(NamedTuple):
 PARTS = (
     Part("wires", "tests/acceptance/test_wires.py", {"LEDGER_TEST_FAULTS": 2000}),
     Part("lives", "tests/acceptance/test_lifecycle_property.py", {"LEDGER_TEST_EXAMPLES": 60}),
+    Part("feed", "tests/acceptance/test_feed_kills.py", {"LEDGER_TEST_FEED_KILLS": 20}),
     Part("kills", "tests/acceptance/test_kills.py", {"LEDGER_TEST_KILLS": 50}),
     Part("exercise", "tests/exercise/test_exercise.py", {"LEDGER_TEST_KILLS": 50}),
     Part("race", "tests/acceptance/test_race.py", {"LEDGER_TEST_RACE": 60}),

@@ -18,8 +18,9 @@ import pytest
 from ledger.client.calling import TOKEN_VARIABLE
 from tests.acceptance.harness import ROOT, LiveLedger, live_ledger
 from tests.acceptance.load import Load, open_budget
+from tests.figures import record
 
-KILLS = int(os.environ.get("LEDGER_TEST_FEED_KILLS", "20"))
+KILLS = int(os.environ.get("LEDGER_TEST_FEED_KILLS", "6"))
 SECONDS = 60
 
 
@@ -99,4 +100,6 @@ def test_a_reader_that_is_killed_has_every_event_once_in_order(database_url: str
                 versions.setdefault(event["hold"]["operation_id"], []).append(int(event["hold"]["version"]))
         assert all(told == list(range(1, len(told) + 1)) for told in versions.values())
         again = len(follower.events) - len(once)
-        print(f"kills {KILLS}, events {len(once)}, told again {again}, missed 0, out of order 0")
+        record(
+            "kill -9 of a reader of the feed", kills=KILLS, events=len(once), told_again=again, missed=0, out_of_order=0
+        )
