@@ -135,7 +135,9 @@ class Lives(Attempts, Corrections, RuleBasedStateMachine):
         if hold.state in {"RESERVED", "RELEASED"}:
             answer = self.gateway.holds.Release(request)
             assert answer.replayed == (hold.state == "RELEASED")
-            hold.state, hold.kind = "RELEASED", "NEVER_DISPATCHED"
+            if hold.state == "RESERVED":
+                # One that is RELEASED may have been corrected since: its end stays what it is.
+                hold.state, hold.kind = "RELEASED", "NEVER_DISPATCHED"
             return
         with refused("HOLD_STATE"):
             self.gateway.holds.Release(request)
