@@ -20,7 +20,7 @@ from tests.acceptance.harness import ROOT, LiveLedger, live_ledger
 from tests.acceptance.load import Load, open_budget
 from tests.figures import record
 
-KILLS = int(os.environ.get("LEDGER_TEST_FEED_KILLS", "6"))
+KILLS = int(os.environ.get("LEDGER_TEST_FEED_KILLS", "3"))
 SECONDS = 60
 
 

@@ -21,7 +21,7 @@ from tests.acceptance.harness import LiveLedger, live_ledger
 from tests.acceptance.load import CALLERS, Load, lost, nothing_lost_and_nothing_twice, open_budget
 from tests.figures import record
 
-KILLS = int(os.environ.get("LEDGER_TEST_KILLS", "3"))
+KILLS = int(os.environ.get("LEDGER_TEST_KILLS", "2"))
 
 
 async def under_load(live: LiveLedger, kill_and_restart: Callable[[], None]) -> Load:

@@ -310,7 +310,7 @@ class Lives(Attempts, Corrections, RuleBasedStateMachine):
 
 # Without the variable the same few lives each time, so that a run is as long as the one before; with it as many at random.
 ASKED = os.environ.get("LEDGER_TEST_EXAMPLES")
-EXAMPLES = int(ASKED or "6")
+EXAMPLES = int(ASKED or "4")
 
 
 @pytest.mark.timeout(60 + 20 * EXAMPLES)

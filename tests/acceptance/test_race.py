@@ -25,7 +25,7 @@ from ledger.v1.money_pb2 import Money
 from tests.acceptance.harness import LiveLedger, live_ledger
 from tests.figures import record
 
-SECONDS = float(os.environ.get("LEDGER_TEST_RACE", "2"))
+SECONDS = float(os.environ.get("LEDGER_TEST_RACE", "1"))
 CALLERS = 48
 LEAVES = 200
 # Every caller has one hold of 1 at a time, so all of them fit at any instant.

@@ -15,7 +15,7 @@ from tests.acceptance.load import Load, nothing_lost_and_nothing_twice, open_bud
 from tests.acceptance.wire import Wire, WireFault, wired
 from tests.figures import record
 
-FAULTS = int(os.environ.get("LEDGER_TEST_FAULTS", "40"))
+FAULTS = int(os.environ.get("LEDGER_TEST_FAULTS", "16"))
 # Of a piece that is sent. What ends a connection disturbs every call on it; what only slows it, one piece.
 PROBABILITY = {WireFault.DELAY: 0.3, WireFault.THROTTLE: 0.3} | dict.fromkeys(
     (WireFault.CUT_BEFORE, WireFault.CUT_AFTER, WireFault.STALL, WireFault.RESET), 0.02
