@@ -5,6 +5,7 @@ import ctypes
 import inspect
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -33,11 +34,17 @@ def orphans_are_waited_for() -> Iterator[None]:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     yield
-    # What was told to end may take a moment for it. Whoever still runs then (the interpreter's own helper) is not waited for.
-    ends = time.monotonic() + 1
+    # What was told to end may take a moment for it.
+    ends = time.monotonic() + 5
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0) or time.monotonic() < ends:
             time.sleep(0.01)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts_are_heard() -> None:
+    """A shell that runs the tests in the background makes them ignore SIGINT, and so would the processes that tests interrupt."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
