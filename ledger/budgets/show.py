@@ -44,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _found(server: str, budget_id: str) -> tuple[budget_pb2.Budget, Sequence[hold_pb2.Hold]]:
     async with calling(server) as client:
         budget = (await client.budgets.GetBudget(budget_pb2.GetBudgetRequest(budget_id=budget_id))).budget
+        if not budget.balances.book_id:
+            return budget, ()
         asked = hold_pb2.ListOpenHoldsRequest(book_id=budget.balances.book_id, page_size=LARGEST)
         return budget, (await client.holds.ListOpenHolds(asked)).holds
 
@@ -71,7 +73,7 @@ def _lines(budget: budget_pb2.Budget, holds: Sequence[hold_pb2.Hold], screen: Sc
         screen.legend(),
         screen.bar(balances, screen.bar_width(60)),
         *table(amounts, frozenset({1})),
-        Text(f"as of {balances.as_of.ToJsonString()}, book {balances.book_id}"),
+        Text(f"as of {balances.as_of.ToJsonString()}, {_book(balances)}"),
         *_behind(holds, balances.open_holds, about),
     ]
 
@@ -83,6 +85,10 @@ def _period(budget: budget_pb2.Budget) -> str:
     kind = budget_pb2.PeriodKind.Name(budget.period.kind).removeprefix("PERIOD_KIND_").lower()
     zone = f" of {budget.period.zone}" if budget.period.zone else ""
     return f"{budget.period_start_time.ToJsonString()} to {budget.period_end_time.ToJsonString()}, each {kind}{zone}"
+
+
+def _book(balances: budget_pb2.Balances) -> str:
+    return f"book {balances.book_id}" if balances.book_id else "nothing was posted in the period yet"
 
 
 def _cap(budget: budget_pb2.Budget) -> str:

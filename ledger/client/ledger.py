@@ -237,12 +237,15 @@ class Ledger:
         *,
         currency: str,
         limit: Amount | None = None,
+        period: budget_pb2.Period | None = None,
+        rollover: budget_pb2.Rollover | None = None,
+        credit_line: Amount | None = None,
         parent_id: str = "",
         display_name: str = "",
         key: str | None = None,
         timeout: timedelta | None = None,
     ) -> budget_pb2.CreateBudgetResponse:
-        """Adds a budget to the tree. Without a limit it is unlimited; 0 is nothing."""
+        """Adds a budget to the tree. Without a limit it is unlimited; 0 is nothing; it is for each period."""
         request = budget_pb2.CreateBudgetRequest(
             idempotency_key=key or permission_key(budget_id, "create"),
             budget_id=budget_id,
@@ -250,6 +253,9 @@ class Ledger:
             currency=currency,
             display_name=display_name,
             limit=None if limit is None else decimal(limit),
+            period=period,
+            rollover=rollover,
+            credit_line=None if credit_line is None else decimal(credit_line),
         )
         return await self.ask(self.stubs.budgets.CreateBudget, request, timeout=timeout)
 

@@ -57,13 +57,16 @@ def current_book(work: Work, budget: Budget, actor: str) -> OpenBook:
 
 
 def book_at(budget: Budget, newest: Book, now: datetime, clocks: tzinfo) -> Book:
-    """The book of the period that it is now, as it stands, or would stand if it were opened. `newest` is the one that is."""
+    """The book of the period that it is now, as it stands, or would stand if it were opened: then it has no id yet.
+
+    `newest` is the one that is open.
+    """
     if not newest.is_over(now):
         return newest
     opening = _next(budget, OpenBook(newest), now, clocks)
     authority = (budget.limit or ZERO) + opening.arriving
     available, deficit = split(authority, budget.floor)
-    return replace(opening.book, authority=authority, available=available, deficit=deficit)
+    return replace(opening.book, book_id="", authority=authority, available=available, deficit=deficit)
 
 
 class _Opening(NamedTuple):

@@ -49,7 +49,8 @@ _MOST_BOOKS = 200_000
 
 @dataclass(slots=True)
 class Memory:
-    """What never changes in the database once it is committed, and therefore need not be read again.
+    """What never changes in the database once it is committed, and therefore need not be read again; and `newest`, of each budget
+    the book that was open when it was looked for, which is held against the locked book each time.
 
     `cards` are versions of price cards by (tenant, card_id, version); `books` are the keys of books that exist, `closed` of those
     whose periods are over and followed by another.
@@ -58,17 +59,19 @@ class Memory:
     cards: dict[tuple[str, str, int], PriceCard] = field(default_factory=dict)
     books: set[tuple[str, str]] = field(default_factory=set)
     closed: set[tuple[str, str]] = field(default_factory=set)
+    newest: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def forget(self) -> None:
         self.cards.clear()
         self.books.clear()
         self.closed.clear()
+        self.newest.clear()
 
     def trim(self) -> None:
         """Forgets everything of a kind that has become too many: it is read again when needed."""
         if len(self.cards) > _MOST_CARDS:
             self.cards.clear()
-        for books in (self.books, self.closed):
+        for books in (self.books, self.closed, self.newest):
             if len(books) > _MOST_BOOKS:
                 books.clear()
 

@@ -83,9 +83,7 @@ LOCK_TREES = statement(
     "SELECT pg_advisory_xact_lock(tree) FROM unnest($1::bigint[]) AS trees (tree)", ["tree"], [Integers]
 )
 _book_of_budget = (_book.tenant, _book.budget_id)
-BUDGET_CHAINS = chains(
-    t.budget, _budget_key, _budget.path, select(_book.book_id).where(t.is_newest).limit(ONE), _book_of_budget
-)
+BUDGET_CHAINS = chains(t.budget, _budget_key, _budget.path)
 NEWEST_BOOKS = look_up(select(*_book_of_budget, _book.book_id).where(t.is_newest).limit(ONE), _book_of_budget)
 SUBTREES = subtrees(t.budget, _budget_key, t.parent_id, t.has_parent)
 CHANGED_BUDGETS = changed_since(_budget_key, _budget.version)
@@ -163,7 +161,7 @@ _WITHOUT_HOLD = (OnBudget, PutPriceCard, PutEvidencePolicy)
 
 
 class _Outlived(Exception):
-    """A period of a hold turned out to be closed: it takes a look at the newest book, which must be locked in its turn."""
+    """A book turned out to be closed under its lock: another is needed, which must be locked in its turn."""
 
 
 def load(
@@ -178,7 +176,7 @@ def load(
         try:
             return _load(connection, commands, stripe, new_id)
         except _Outlived:
-            # What is closed stays so, and is remembered: the second time it is known before the locks.
+            # That it is closed is remembered: the second time it is known before the locks.
             connection.rollback()
 
 
@@ -193,12 +191,12 @@ def _load(
         chained = p.send(BUDGET_CHAINS, sorted(named))
         below = p.send(SUBTREES, sorted({key for c in commands if (key := subtree_moved(c)) is not None}))
     holds = {(hold.tenant, hold.operation_id): hold for hold in map(rows.hold_from, rows_of(held))}
-    chain = rows_of(chained)
-    found = map(rows.budget_from, (*(row[:-1] for row in chain), *rows_of(below)))
-    budgets = {(budget.tenant, budget.budget_id): budget for budget in found}
+    chain = [rows.budget_from(row) for row in rows_of(chained)]
+    budgets = {(budget.tenant, budget.budget_id): budget for budget in (*chain, *map(rows.budget_from, rows_of(below)))}
     carrying = {book for c in commands if may_carry_on(c) for book in _books_of(holds.get(_hold_key(c)))}
     closed_before = carrying & memory.closed
-    newest_books = {(row[0], row[1]): row[-1] for row in chain} | _newest(connection, closed_before)
+    used = {(budget.tenant, budget.budget_id) for budget in chain}
+    newest_books = _newest(connection, used.union((tenant, budget_of(book_id)) for tenant, book_id in closed_before))
     financial = _financial_books(commands, holds, stripe)
     budget_books = {key for c in commands for key in books_to_lock(c, holds.get(_hold_key(c)), budgets, newest_books)}
     to_lock = sorted(budget_books | financial.keys())
@@ -237,6 +235,7 @@ def _load(
     books = {(book.tenant, book.book_id): book for book in map(rows.book_from, rows_of(locked))}
     _remember_books(memory, to_open, rows_of(opened))
     _still_there(memory, to_lock, books)
+    _are_open(memory, newest_books, to_lock, books)
     _learn_closed(memory, [book for key in carrying - closed_before if (book := books.get(key)) is not None])
     now, transaction_id = rows_of(clock)[0]
     loaded = Loaded(
@@ -280,14 +279,32 @@ def _learn_closed(memory: Memory, held: Iterable[Book]) -> None:
         raise _Outlived
 
 
-def _newest(connection: Connection, closed: Iterable[Key]) -> dict[Key, str]:
-    """The newest books of the budgets of books that are closed; asked only if there are any."""
-    budgets = sorted({(tenant, budget_of(book_id)) for tenant, book_id in closed})
-    if not budgets:
-        return {}
-    with pipeline(connection) as p:
-        found = p.send(NEWEST_BOOKS, budgets)
-    return {(tenant, budget_id): book_id for tenant, budget_id, book_id in rows_of(found)}
+def _newest(connection: Connection, budgets: set[Key]) -> dict[Key, str]:
+    """The books of the budgets that are open, as far as the process knows; those that it does not know are looked up."""
+    memory = memory_of(connection)
+    known = {key: book_id for key in budgets if (book_id := memory.newest.get(key)) is not None}
+    unknown = sorted(budgets - known.keys())
+    if unknown:
+        with pipeline(connection) as p:
+            found = p.send(NEWEST_BOOKS, unknown)
+        looked_up = {(tenant, budget_id): book_id for tenant, budget_id, book_id in rows_of(found)}
+        memory.newest |= looked_up
+        known |= looked_up
+    return known
+
+
+def _are_open(memory: Memory, newest: Mapping[Key, str], locked: Iterable[Key], books: Mapping[Key, Book]) -> None:
+    """Raises _Outlived if one of the newest books that were to be locked is closed by now, or gone: they are looked up again."""
+    asked = set(locked)
+    stale = [
+        (tenant, budget_id)
+        for (tenant, budget_id), book_id in newest.items()
+        if (tenant, book_id) in asked and ((book := books.get((tenant, book_id))) is None or book.closed)
+    ]
+    for key in stale:
+        memory.newest.pop(key, None)
+    if stale:
+        raise _Outlived
 
 
 def _clocks(commands: Iterable[Command], budgets: Iterable[Budget]) -> dict[str, tzinfo]:

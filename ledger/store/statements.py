@@ -148,11 +148,8 @@ def remove(table: Table) -> Statement:
     return _compile(delete(table).where(*(c == k.c[c.name] for c in keys)), keys)
 
 
-def chains(
-    table: Table, key: Sequence[Column[Any]], path: Column[Any], beside: Select[Any], beside_key: Sequence[Column[Any]]
-) -> Statement:
-    """The rows on the paths of the rows with the keys, each once: their whole chains. Each with the one of `beside` that has its
-    key, which is there."""
+def chains(table: Table, key: Sequence[Column[Any]], path: Column[Any]) -> Statement:
+    """The rows on the paths of the rows with the keys, each once: their whole chains."""
     tenant, name = key
     k = _unnest(key, "k")
     end = select(path).where(tenant == k.c[tenant.name], name == k.c[name.name]).limit(ONE).lateral("named")
@@ -166,9 +163,7 @@ def chains(
         .subquery("levels")
     )
     found = columns_of(table).where(tenant == steps.c[tenant.name], name == steps.c.step).limit(ONE).lateral("found")
-    its_key = zip(beside_key, (steps.c[tenant.name], steps.c.step), strict=True)
-    its = beside.where(*(c == of for c, of in its_key)).lateral("beside")
-    return _compile(select(*found.c, *its.c).select_from(steps.join(found, true()).join(its, true())), key)
+    return _compile(select(*found.c).select_from(steps.join(found, true())), key)
 
 
 def changed_since(keys: Sequence[Column[Any]], version: Column[Any]) -> Statement:

@@ -322,7 +322,7 @@ class Balances(_message.Message):
     open_holds: _builtins.int
     """Holds that have the book on their path and are not terminal."""
     book_id: _builtins.str
-    """The book that these are the balances of; of a period that was not opened yet, the one that it will have."""
+    """The book that these are the balances of. Empty: the period was not opened yet, nothing was posted in it."""
     carried: _builtins.str
     """What was carried into the period; below zero: what was missing. It is part of `authority`, which it can make negative."""
     @_builtins.property

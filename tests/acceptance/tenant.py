@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 import psycopg
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, money_pb2, price_pb2
 from tests.acceptance.harness import LiveLedger, Stubs, reason_of
@@ -50,11 +51,32 @@ class Tenant:
     # --- budgets and cards -----------------------------------------------------------------------------------------
 
     def budget(
-        self, budget_id: str = "team", limit: str | None = "100", parent: str = "", currency: str = "USD"
+        self,
+        budget_id: str = "team",
+        limit: str | None = "100",
+        parent: str = "",
+        currency: str = "USD",
+        **settings: Any,
     ) -> Any:
         return self.admin.budgets.CreateBudget(
             budget_pb2.CreateBudgetRequest(
-                idempotency_key=self.key(), budget_id=budget_id, parent_id=parent, currency=currency, limit=limit
+                idempotency_key=self.key(),
+                budget_id=budget_id,
+                parent_id=parent,
+                currency=currency,
+                limit=limit,
+                **settings,
+            )
+        )
+
+    def limit(self, limit: str | None, budget_id: str = "team") -> Any:
+        """Changes the limit; None takes it away."""
+        return self.finance.budgets.UpdateBudget(
+            budget_pb2.UpdateBudgetRequest(
+                idempotency_key=self.key(),
+                budget_id=budget_id,
+                update_mask=FieldMask(paths=["limit"]),
+                limit=limit,
             )
         )
 

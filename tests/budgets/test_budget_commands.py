@@ -18,7 +18,7 @@ from ledger.budgets.commands import COMMANDS
 from ledger.cli import main
 from ledger.client.calling import TOKEN_VARIABLE
 from ledger.domain.model import Role
-from ledger.v1 import hold_pb2
+from ledger.v1 import budget_pb2, hold_pb2
 from tests.service.harness import Ledger, reserve_request, resolve_request, sending_request, serving
 
 
@@ -228,6 +228,23 @@ async def test_changes_are_made_once_per_key(
         _, err = await typed.run("grant", "team", "1", "USD", "--reference", "po-2", status=2)
         assert "FAILED_PRECONDITION: Budget 'team' is closed for good: name another." in err
         assert err.startswith("idempotency key: cli-"), "it is known before the answer is"
+
+
+async def test_a_period_in_which_nothing_was_posted_is_shown(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shell(database_url, tmp_path, capsys, monkeypatch) as typed:
+        seconds = budget_pb2.Period(kind=budget_pb2.PERIOD_KIND_FIXED)
+        seconds.anchor_time.FromJsonString("2026-01-01T00:00:00Z")
+        seconds.length.seconds = 1
+        await typed.ledger.admin.budgets.CreateBudget(
+            budget_pb2.CreateBudgetRequest(
+                idempotency_key="short", budget_id="short", currency="USD", limit="5", period=seconds
+            )
+        )
+        while "nothing was posted in the period yet" not in (shown := (await typed.run("show", "short"))[0]):
+            pass
+        assert "No hold is open." in shown
 
 
 @pytest.mark.parametrize("name", COMMANDS)
