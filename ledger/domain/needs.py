@@ -16,6 +16,7 @@ from ledger.domain.commands import (
     Reserve,
     Resolve,
     Usage,
+    VerifyWrite,
 )
 from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
@@ -27,7 +28,14 @@ from ledger.domain.states import TERMINAL
 # behind each other for a row that has no floor to guard. A batch takes one stripe; a balance is the sum over all of them.
 STRIPES = 8
 
-_POSTING_NOTHING = (BeginDispatch, Heartbeat, RecordFailedBeforeDispatch, RecordReceipt, RecordDelivery)
+_POSTING_NOTHING = (
+    BeginDispatch,
+    Heartbeat,
+    RecordFailedBeforeDispatch,
+    RecordReceipt,
+    RecordDelivery,
+    VerifyWrite,
+)
 
 
 def financial_book(hold: Hold, stripe: int) -> Book:

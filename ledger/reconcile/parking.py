@@ -8,7 +8,9 @@ do no harm: who comes second finds nothing to do.
 import logging
 from datetime import timedelta
 
+from ledger.domain.commands import FileParked
 from ledger.domain.filing import filing
+from ledger.domain.model import Parked
 from ledger.domain.refusals import Reason, Refusal
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
@@ -39,9 +41,10 @@ class Parking(Looper):
         if isinstance(found, Refusal):
             return False
         self._after = found.next
-        filings = [filing(parked, self._patience) for parked in found.ready]
+        read = [_read(parked, self._patience) for parked in found.ready]
+        filings = [command for command in read if command is not None]
         outcomes = await self._engine.submit(filings) if filings else []
-        counts = {"filed": 0, "refused": 0, "orphaned": 0}
+        counts = {"filed": 0, "refused": 0, "orphaned": 0, "unreadable": len(read) - len(filings)}
         for outcome in outcomes:
             counts["filed"] += outcome.hold is not None and (outcome.applied or outcome.replayed)
             counts["refused"] += outcome.refusal is not None and outcome.refusal.reason in _DECIDED
@@ -50,3 +53,11 @@ class Parking(Looper):
             if count:
                 log.info("parked evidence was %s", what, extra={"count": count})
         return self._after is not None
+
+
+def _read(parked: Parked, patience: timedelta) -> FileParked | None:
+    """The command that files a report; None if it cannot be read: a newer version of the service may have parked it."""
+    try:
+        return filing(parked, patience)
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        return None

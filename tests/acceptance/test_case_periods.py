@@ -5,10 +5,11 @@ A period that is to end within a test is one of an hour that ends at the second 
 
 import time
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
-from ledger.v1 import budget_pb2, journal_pb2
+from ledger.v1 import budget_pb2, hold_pb2, journal_pb2
 from tests.acceptance.tenant import Tenant, at_once, fixed, refused
 
 
@@ -29,13 +30,13 @@ def all_of_it() -> budget_pb2.Rollover:
     return budget_pb2.Rollover(kind=budget_pb2.ROLLOVER_KIND_ALL)
 
 
-def moved(acme: Tenant, book_id: str) -> dict[str, float]:
+def moved(acme: Tenant, book_id: str) -> dict[str, Decimal]:
     """What the postings of a book come to by account: debits positive, credits negative."""
     postings = acme.finance.journal.ListPostings(journal_pb2.ListPostingsRequest(book_id=book_id)).postings
-    sums: dict[str, float] = {}
+    sums: dict[str, Decimal] = {}
     for posting in postings:
         name = journal_pb2.Account.Name(posting.account).removeprefix("ACCOUNT_")
-        sums[name] = sums.get(name, 0) + float(posting.amount.amount)
+        sums[name] = sums.get(name, Decimal(0)) + Decimal(posting.amount.amount)
     return {name: amount for name, amount in sums.items() if amount}
 
 
@@ -65,11 +66,15 @@ def test_a_hold_of_the_last_moment_is_charged_to_its_period(acme: Tenant) -> Non
     acme.unknown("idle")
     assert acme.stands("idle") == "OUTCOME_UNKNOWN"
     org, team = path
-    assert (moved(acme, org)["SPENT"], moved(acme, team)["SPENT"]) == (-4.5, -4.5)
+    assert (moved(acme, org)["SPENT"], moved(acme, team)["SPENT"]) == (Decimal("-4.5"), Decimal("-4.5"))
     # The organisation carries on what is left, and what came free: 43 and 1.5. The team begins anew.
     assert acme.balances("org") == {"authority": "94.5", "available": "85.5", "held": "9"}
     assert acme.balances("team") == {"authority": "10", "available": "1", "held": "9"}
-    assert moved(acme, team) == {"AUTHORITY": 10, "AVAILABLE": -4.5, "UNKNOWN": -1, "SPENT": -4.5}
+    assert moved(acme, team) == {"AUTHORITY": 10, "AVAILABLE": Decimal("-4.5"), "UNKNOWN": -1, "SPENT": Decimal("-4.5")}
+    # What leaves a book takes from both of its sides.
+    history = acme.finance.holds.ListHoldEvents(hold_pb2.ListHoldEventsRequest(operation_id="late")).events
+    (carried,) = (event for event in history if event.what == "ROLLOVER")
+    assert dict(carried.detail) == {"AUTHORITY": "-1.5", "AVAILABLE": "-1.5"}
 
 
 def test_a_hold_in_euros_on_a_budget_in_dollars_is_refused(acme: Tenant) -> None:

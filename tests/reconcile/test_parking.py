@@ -103,6 +103,26 @@ async def test_a_webhook_then_the_reserve_then_the_worker(database_url: str, tmp
     assert violations(database_url) == []
 
 
+async def test_a_report_that_cannot_be_read_does_not_hold_up_the_others(database_url: str, tmp_path: Path) -> None:
+    async with serving(database_url, tmp_path, sweep_seconds=3600) as ledger:
+        await ledger.budget()
+        for operation in ("op-1", "op-2"):
+            await ledger.gateway.holds.Resolve(webhook(operation))
+    with psycopg.connect(database_url) as connection:
+        # As a newer version might write it.
+        connection.execute("ALTER TABLE parked DISABLE TRIGGER USER")
+        connection.execute(
+            "UPDATE parked SET report = jsonb_set(report, '{Usage,of_the_future}', '\"1\"') WHERE operation_id = 'op-1'"
+        )
+        connection.execute("ALTER TABLE parked ENABLE TRIGGER USER")
+    (tmp_path / "tokens.jsonl").unlink()
+    async with serving(database_url, tmp_path, sweep_seconds=0.1) as ledger:
+        for operation in ("op-1", "op-2"):
+            await ledger.gateway.holds.Reserve(sending_request(operation, "2"))
+        await until(ledger, "op-2", hold_pb2.HOLD_STATE_SETTLED)
+        assert await parked(ledger) == ["op-1"]
+
+
 async def test_what_says_nothing_of_the_call_is_not_parked(database_url: str, tmp_path: Path) -> None:
     async with serving(database_url, tmp_path, sweep_seconds=0.1) as ledger:
         await ledger.budget()

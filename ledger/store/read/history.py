@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from ledger.domain.axes import Axes, axes
 from ledger.domain.commands import ON_HOLDS
-from ledger.domain.model import Axis, Classification, Evidence, Hold, Observation
+from ledger.domain.model import DEBIT_NORMAL, Axis, Classification, Evidence, Hold, Observation
 from ledger.domain.states import TERMINAL, ResolutionKind
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
@@ -130,7 +130,7 @@ WITH the_hold AS MATERIALIZED (
     SELECT e.recorded_at, 5, e.entry_id::text, 'ENTRY', e.kind, e.actor, 0, NULL, e.effective_at, moved.detail
     FROM the_hold h JOIN entry e ON e.tenant = :tenant AND e.operation_id = :operation CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(account, trim_scale(amount)::text), '{}') AS detail FROM (
-            SELECT account, sum(CASE WHEN account = 'DEFICIT' THEN amount ELSE -amount END) AS amount
+            SELECT account, sum(CASE WHEN account = ANY(:debit_normal) THEN amount ELSE -amount END) AS amount
             FROM posting WHERE tenant = :tenant AND entry_id = e.entry_id AND book_id = h.books[1] GROUP BY account
         ) accounts
     ) moved
@@ -157,7 +157,13 @@ def list_hold_events(
 ) -> Page[HoldEvent]:
     """Oldest first. The key is (at, rank, event_id)."""
     at, rank, event_id = _BEFORE_ALL if after is None else after
-    asked = {"tenant": tenant, "operation": operation_id, "on_holds": sorted(ON_HOLDS), "limit": limit + 1}
+    asked = {
+        "tenant": tenant,
+        "operation": operation_id,
+        "on_holds": sorted(ON_HOLDS),
+        "debit_normal": sorted(DEBIT_NORMAL),
+        "limit": limit + 1,
+    }
     place = {"at": at, "rank": int(rank), "event_id": event_id}
     rows = connection.execute(_EVENTS, asked | place).all()
     return page(rows, limit, _event, lambda item: (item.at.isoformat(), str(item.rank), item.event_id))
