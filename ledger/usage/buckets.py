@@ -8,8 +8,14 @@ from collections.abc import Collection, Mapping
 
 from ledger.domain.cards import GROUP_OF_BUCKET, REASONING, TOKEN_GROUPS
 
-_MODALITIES = ("audio", "image", "video")
-_OUTPUTS = (REASONING, *(f"output_{kind}_tokens" for kind in _MODALITIES), "output_citation_tokens")
+# Of each modality: its input, and what of it was read from a cache and written to one.
+_MODALITIES = tuple(
+    (f"input_{kind}_tokens", f"cache_{kind}_read_tokens", f"cache_{kind}_write_tokens")
+    for kind in ("audio", "image", "video")
+)
+_OUTPUTS = (
+    REASONING, "output_audio_tokens", "output_image_tokens", "output_video_tokens", "output_citation_tokens",
+)  # fmt: skip
 # Buckets that are a count of their own.
 _COUNTED = tuple(bucket for bucket, group in GROUP_OF_BUCKET.items() if group not in (*TOKEN_GROUPS, "requests"))
 EVERY_KIND = frozenset(GROUP_OF_BUCKET)
@@ -38,18 +44,14 @@ def disjoint(counts: Mapping[str, int], apart: Collection[str] = EVERY_KIND) -> 
     buckets |= {bucket: counts[bucket] for bucket in _COUNTED if bucket in counts}
     of_outputs = sum(buckets.get(bucket, 0) for bucket in _OUTPUTS)
     cached = kept = beside = 0
-    for kind in _MODALITIES:
-        of_kind, of_cache, of_writes = (
-            told.get(bucket, 0)
-            for bucket in (f"input_{kind}_tokens", f"cache_{kind}_read_tokens", f"cache_{kind}_write_tokens")
-        )
+    for whole, reads, writes in _MODALITIES:
+        of_kind, of_cache, of_writes = told.get(whole, 0), told.get(reads, 0), told.get(writes, 0)
         if not (of_kind or of_cache or of_writes):
             continue
-        for both, other in ((f"cache_{kind}_read_tokens", read), (f"cache_{kind}_write_tokens", written)):
+        for both, other in ((reads, read), (writes, written)):
             if of_kind and other and both in apart and both not in counts:
-                raise Untold(f"it is not reported how many of the input_{kind}_tokens are {both}")
-        buckets |= {f"cache_{kind}_read_tokens": of_cache, f"cache_{kind}_write_tokens": of_writes}
-        buckets[f"input_{kind}_tokens"] = of_kind - of_cache - of_writes
+                raise Untold(f"it is not reported how many of the {whole} are {both}")
+        buckets |= {reads: of_cache, writes: of_writes, whole: of_kind - of_cache - of_writes}
         cached, kept, beside = cached + of_cache, kept + of_writes, beside + of_kind
     buckets |= {
         "cache_read_tokens": read - cached,

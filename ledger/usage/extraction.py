@@ -6,7 +6,7 @@ doubt, a sentence with the path that it is about.
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from genai_prices.types import ArrayMatch, UsageExtractor
 
@@ -49,6 +49,9 @@ class Reader:
         plain = sorted(path for path in self.mapped if not any(step.startswith("[") for step in path))
         self._checked = tuple((path, path in required, ".".join((*self.root, *path))) for path in plain)
         self._holders = tuple(sorted({path[:-1] for path in plain if len(path) > 1}))
+        # Of each: where it is, whether it must be there, and the count that it adds to.
+        self._fields = tuple((steps(m.path), m.required, m.dest) for m in extractor.mappings)
+        self._all_plain = len(plain) == len(self.mapped)
         self._listed_by = frozenset(
             step.field
             for mapping in extractor.mappings
@@ -62,9 +65,42 @@ class Reader:
         usage, name = at(body, *self.root), ".".join(self.root)
         if not isinstance(usage, Mapping):
             raise Unreadable(f"{name} is absent" if usage is None else f"{name} is not an object")
-        malformed = tuple(self._malformed(usage, name))
+        malformed: tuple[str, ...] = ()
+        counts = self.whole_counts(usage)
+        if counts is None:
+            malformed = tuple(self._malformed(usage, name))
+            counts = self.extracted(body, malformed)
+        if ("inputTokens",) in self.mapped and _cached_inside(usage):
+            counts["input_tokens"] = usage["inputTokens"]
+        costs: dict[str, Decimal] = {}
+        doubts = (*malformed, *doubts_of(usage, name, self.mapped, self._listed_by, counts, costs))
+        model = at(body, *self.model_path)
+        return Reading(model if isinstance(model, str) else "", counts, costs, tuple(dict.fromkeys(doubts)))
+
+    def whole_counts(self, usage: Object) -> dict[str, int] | None:
+        """What the library makes of whole numbers in plain fields, in a fifth of its time. None: it has to look itself."""
+        if not self._all_plain:
+            return None
+        counts: dict[str, int] = {}
+        for path, required, count in self._fields:
+            value: Any = usage
+            for step in path:
+                if type(value) is not dict:
+                    return None
+                value = value.get(step)
+                if value is None:
+                    break
+            if value is None and not required:
+                continue
+            if type(value) is not int or not 0 <= value <= MAX_QUANTITY:
+                return None
+            counts[count] = counts.get(count, 0) + value
+        return counts if counts and max(counts.values()) <= MAX_QUANTITY else None
+
+    def extracted(self, body: object, malformed: tuple[str, ...]) -> dict[str, int]:
+        """What the library makes of a response. Raises Unreadable."""
         try:
-            model, found = self._extractor.extract(body)
+            _, found = self._extractor.extract(body)
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
             raise Unreadable(*malformed or (str(error).replace("`", ""),)) from error
         counts: dict[str, int] = {}
@@ -75,11 +111,7 @@ class Reader:
             elif key in GROUP_OF_BUCKET:
                 # Several fields may add up to one count.
                 raise Unreadable(*malformed or (f"{key} is not a whole number up to {MAX_QUANTITY}",))
-        if ("inputTokens",) in self.mapped and _cached_inside(usage):
-            counts["input_tokens"] = usage["inputTokens"]
-        costs: dict[str, Decimal] = {}
-        doubts = (*malformed, *doubts_of(usage, name, self.mapped, self._listed_by, counts, costs))
-        return Reading(model or "", counts, costs, tuple(dict.fromkeys(doubts)))
+        return counts
 
     def _malformed(self, usage: Object, name: str) -> Iterator[str]:
         """What is wrong with the fields that the extractor reads."""
