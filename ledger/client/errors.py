@@ -213,7 +213,7 @@ def error_of(fault: Fault, idempotency_key: str = "", *, in_doubt: bool = False)
 
 def error_info(error: BaseException) -> error_details_pb2.ErrorInfo | None:
     """The ErrorInfo of a failed call; None if the ledger gave none (the network's failures, for example)."""
-    if not isinstance(error, grpc.aio.AioRpcError):
+    if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
         return None
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS_KEY and isinstance(value, bytes):

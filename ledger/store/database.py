@@ -20,6 +20,8 @@ WRITE_SETTINGS = {
     "lock_timeout": "10s",
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "5s",
+    # Each statement of the engine has one right plan. For small batches PostgreSQL would plan it anew at each execution.
+    "plan_cache_mode": "force_generic_plan",
 }
 # A long snapshot keeps dead rows alive on the hot tables. All statements of a read see the same state.
 READ_SETTINGS = {
