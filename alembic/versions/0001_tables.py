@@ -184,6 +184,10 @@ STATEMENTS = (
         WHERE state = 'OUTCOME_UNKNOWN'
     """,
     """
+    CREATE INDEX hold_released ON hold (tenant, operation_id)
+        WHERE state = 'RELEASED'
+    """,
+    """
     CREATE TABLE entry (
         tenant text COLLATE "C" NOT NULL,
         entry_id uuid NOT NULL,
@@ -245,7 +249,7 @@ STATEMENTS = (
         CONSTRAINT refused_pkey PRIMARY KEY (tenant, refused_id)
     )
     """,
-    "CREATE INDEX refused_resource ON refused (resource, tenant)",
+    "CREATE INDEX refused_resource ON refused (resource, tenant, recorded_at)",
     """
     CREATE TABLE evidence (
         tenant text COLLATE "C" NOT NULL,

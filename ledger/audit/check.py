@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from decimal import localcontext
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from ledger.audit.arithmetic import (
     card_fault,
     ceilings_fault,
@@ -35,14 +33,8 @@ def check(database: Database) -> list[LawResult]:
 
     Raises sqlalchemy.exc.DBAPIError if the database cannot be asked.
     """
-    with laws.snapshot(database) as connection:
-        return check_within(connection)
-
-
-def check_within(connection: Connection) -> list[LawResult]:
-    """The same, of what a transaction of the caller's sees."""
     # Sums are exact, or raise.
-    with localcontext(CONTEXT):
+    with localcontext(CONTEXT), laws.snapshot(database) as connection:
         results = [LawResult(law.law, law.title, *laws.measure(connection, law)) for law in laws.LAWS]
         results += [
             _count("7.1", "A price card has the digest of its content.", map(card_fault, laws.price_cards(connection))),
@@ -52,7 +44,9 @@ def check_within(connection: Connection) -> list[LawResult]:
                 map(quote_fault, laws.quotes(connection)),
             ),
         ]
-        facts = _count("7.5", "Evidence has the fact of its content.", map(fact_fault, laws.observations(connection)))
+        facts = _count(
+            "7.5", "Evidence has the fact of its content.", map(fact_fault, laws.evidence_with_bodies(connection))
+        )
         policies = _count(
             "7.6", "A policy has the digest of its content.", map(policy_fault, laws.policies(connection))
         )

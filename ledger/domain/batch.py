@@ -44,7 +44,8 @@ class Loaded:
 
     `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
     be moved, keyed (tenant, budget_id), as they are under the locks of their books. `newest` names by the same key the book of the
-    latest period that was opened, as it was before the locks: of each of the budgets, and of those whose period a hold outlived.
+    period that is open, of each of the budgets and of those whose period a hold outlived: of those that are locked it is so under
+    the locks, of the others as far as the process knew.
     `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.

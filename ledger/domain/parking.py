@@ -9,6 +9,7 @@ The record of what was observed stays for ever; what is parked is a place in a q
 """
 
 from typing import Final
+from uuid import UUID
 
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.commands import FileParked, Resolve
@@ -36,7 +37,7 @@ def report(work: Work, command: Resolve) -> Outcome:
     if any(sign.identity == identity for sign in signs):
         return Outcome(applied=False, parked=True)
     tenant = command.caller.tenant
-    orphan = incident_id(tenant, command.operation_id, ORPHAN, identity.hex())
+    orphan = orphan_case(command)
     if any(sign.incident_id == orphan for sign in signs):
         return Outcome(applied=False, parked=True, incident_id=orphan)
     if sum(sign.identity is not None for sign in signs) >= MOST_FACTS:
@@ -47,6 +48,11 @@ def report(work: Work, command: Resolve) -> Outcome:
     work.waiting[tenant] += 1
     _park(work, command, identity)
     return Outcome(parked=True)
+
+
+def orphan_case(command: Resolve) -> UUID:
+    """The case that a report becomes if no hold comes for it."""
+    return incident_id(command.caller.tenant, command.operation_id, ORPHAN, identity_of(command).hex())
 
 
 def parked_before(work: Work, command: Resolve) -> Outcome:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Resolution, Role
+from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Parked, Receipt, Resolution, Role
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
@@ -135,6 +135,17 @@ def parked_from(row: Row) -> Parked:
         tenant, operation_id, evidence_id, identity, ResolutionKind(kind), source, actor, Role(role), attempt, from_json(report),
         parked_at,
     )  # fmt: skip
+
+
+def evidence_from(row: Row) -> Evidence:
+    """A row whose last column is the body as text; NULL where it was not read."""
+    kept = Evidence._make(row)
+    return kept._replace(
+        kind=ResolutionKind(kept.kind),
+        classification=Classification(kept.classification),
+        reasons=tuple(kept.reasons),
+        body=None if kept.body is None else from_json(row[-1]),
+    )
 
 
 def resolution_from(row: Row) -> Resolution:

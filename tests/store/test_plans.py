@@ -3,85 +3,70 @@
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import pq
 from psycopg.rows import scalar_row
 
-from ledger.store import load, save
+from ledger.store import lookups, save
 from ledger.store.arrays import Array
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import T
-from tests.store.sql import insert
 
 LOOK_UPS: dict[str, tuple[Statement, Any]] = {
-    "holds": (load.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
-    "budgets": (load.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
-    "books": (load.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
-    "newest books": (load.NEWEST_BOOKS, lambda i: (T, f"team-{i}")),
-    "closed budgets": (load.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
-    "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
-    "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
-    "signs": (load.SIGNS, lambda i: (T, f"op-{i}")),
-    "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
-    "bound receipts": (load.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
-    "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
-    "policies": (load.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
-    "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
-    "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
-    "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
+    "holds": (lookups.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
+    "budgets": (lookups.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
+    "books": (lookups.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "newest books": (lookups.NEWEST_BOOKS, lambda i: (T, f"team-{i}")),
+    "closed budgets": (lookups.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
+    "receipts": (lookups.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
+    "exclusive": (lookups.EXCLUSIVE, lambda i: (T, f"order-{i}")),
+    "signs": (lookups.SIGNS, lambda i: (T, f"op-{i}")),
+    "orphans": (lookups.ORPHANS, lambda i: (T, UUID(int=i))),
+    "grants": (lookups.GRANTS, lambda i: (T, f"team-{i}", "po")),
+    "bound receipts": (lookups.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
+    "facts": (lookups.FACTS, lambda i: (T, f"op-{i}", b"f")),
+    "policies": (lookups.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
+    "cards": (lookups.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "resolutions": (lookups.RESOLUTIONS, lambda i: (T, f"op-{i}")),
+    "newest cards": (lookups.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }
 # What a hold was reported of is little: it is found by the hold, and filtered.
 FILTERED = {"facts": ("fact",)}
-KINDS = {"version": "bigint[]", "fact": "bytea[]"}
+KINDS = {"version": "bigint[]", "fact": "bytea[]", "incident_id": "uuid[]"}
 WRITES: dict[str, tuple[Statement, list[Any]]] = {
     "change holds": (save.CHANGED_HOLDS, [save._hold_change(s.hold(f"op-{i}", version=2)) for i in range(500)]),
     "change budgets": (save.CHANGED_BUDGETS, [save._budget_change(s.budget(f"team-{i}")) for i in range(500)]),
     "change books": (save.CHANGED_BOOKS, [save._book_change(s.book(f"team-{i}", version=9)) for i in range(500)]),
 }
 SIZES = (0, 100, 100_000)
-UNWATCHED = ("hold", "book", "budget", "receipt", "posting", "evidence")
-
-
-def fill(number: int) -> str:
-    """So many rows of each kind, and nothing that would make statistics of them."""
-    rows = f"FROM generate_series(1, {number}) i"
-    operation, budget = "'op-' || i", "'team-' || i"
-    of_tenant = {"tenant": f"'{T}'"}
-    return ";".join(
-        [
-            *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in UNWATCHED),
-            insert(
-                "evidence", rows, **of_tenant, operation_id=operation, attempt="1", kind="'USAGE'", fact="'f'", body="'{}'",
-                classification="'AUTHORITATIVE'", source="'WEBHOOK'", actor="'gw'", policy="'#built-in/1'", digest="'d'",
-            ),
-            insert(
-                "hold", rows, **of_tenant, operation_id=operation, state="'RESERVED'", currency="'USD'", amount="1", version="1",
-                exclusive_key="'order-' || i", provider_receipt="'rcpt-' || i", actor="'gateway-1'",
-            ),
-            insert(
-                "book", rows, **of_tenant, book_id=f"{budget} || '#0'", budget_id=budget, currency="'USD'", floor="0", version="8",
-                period_start="now()", rollover="'NONE'", threshold_basis="'USED'",
-            ),
-            insert(
-                "budget", rows, **of_tenant, budget_id=budget, path=f"ARRAY[{budget}]", currency="'USD'", version="1",
-                period="'NONE'", rollover="'NONE'", threshold_basis="'USED'",
-            ),
-            insert(
-                "receipt", rows, **of_tenant, actor="'gateway-1'", command="'Reserve'", key="'key-' || i", resource="'op'",
-                outcome="'OK'", fingerprint_version="1",
-            ),
-        ]
-    )  # fmt: skip
+FILL = """
+ALTER TABLE hold SET (autovacuum_enabled = off); ALTER TABLE book SET (autovacuum_enabled = off);
+ALTER TABLE receipt SET (autovacuum_enabled = off); ALTER TABLE budget SET (autovacuum_enabled = off);
+ALTER TABLE posting SET (autovacuum_enabled = off); ALTER TABLE evidence SET (autovacuum_enabled = off);
+INSERT INTO evidence SELECT '{t}', 'op-' || i, gen_random_uuid(), 1, 'USAGE', 'AUTHORITATIVE', '{{}}', 'WEBHOOK', 'gw', 'sdk',
+    '7', '#built-in/1', NULL, now(), NULL, 'd', 'f', '{{}}' FROM generate_series(1, {n}) i;
+INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
+    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, false, 'rcpt-' || i, 0, NULL, NULL,
+    NULL, NULL, 1
+    FROM generate_series(1, {n}) i;
+INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    now(), NULL, 'NONE', NULL, 0, '{{}}', 'USED', '{{}}' FROM generate_series(1, {n}) i;
+INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1, 0, 'NONE', '',
+    NULL, NULL, 'NONE', NULL, '{{}}', 'USED' FROM generate_series(1, {n}) i;
+INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
+    FROM generate_series(1, {n}) i;
+"""
 
 
 @pytest.fixture(scope="module", params=SIZES)
 def sql(request: pytest.FixtureRequest, shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A database with so many holds, books, budgets and receipts, of which the planner has no statistics."""
     with psycopg.connect(shared_database_url, row_factory=scalar_row) as connection:
-        connection.execute(fill(request.param).encode())
+        connection.execute(FILL.format(t=T, n=request.param).encode())
         yield connection
         connection.rollback()
 
@@ -150,12 +135,12 @@ def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], 
 
 def test_whether_a_budget_changed_is_asked_of_its_row_alone(sql: psycopg.Connection[Any]) -> None:
     keys = [(T, f"team-{i}", 1) for i in range(500)]
-    plan = plan_of(sql, load.CHANGED_BUDGETS.sql, load.CHANGED_BUDGETS.bind(keys))
+    plan = plan_of(sql, lookups.CHANGED_BUDGETS.sql, lookups.CHANGED_BUDGETS.bind(keys))
     assert looked_up_by(sql, plan, ("tenant", "budget_id")), scans(plan)
 
 
 def test_a_subtree_is_found_level_by_level(sql: psycopg.Connection[Any]) -> None:
-    plan = plan_of(sql, load.SUBTREES.sql, load.SUBTREES.bind([(T, "team-1")]))
+    plan = plan_of(sql, lookups.SUBTREES.sql, lookups.SUBTREES.bind([(T, "team-1")]))
     top, children = sorted(n.get("Index Cond", "") for n in plan if n.get("Relation Name") == "budget")
     assert "(tenant = " in top
     assert "(budget_id = " in top

@@ -31,6 +31,7 @@ from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.store import records as r
 from ledger.store import tables as t
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -97,7 +98,7 @@ def test_hold_whose_attempt_failed_before_it_was_sent(database: Database) -> Non
 def test_observations_and_who_has_a_receipt(database: Database) -> None:
     bare = s.observation(observation_id=UUID(int=12), provider=None, provider_receipt=None, observed_at=None)
     s.write(database, Decision(observations=[s.observation(), bare]))
-    assert [Observation._make(row) for row in stored(database, t.observation)] == [s.observation(), bare]
+    assert [Observation._make(row) for row in stored(database, r.observation)] == [s.observation(), bare]
     s.write(database, both(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
     commands = [RecordReceipt(GATEWAY, "k", "op-9", "stripe", f"rcpt-{number}") for number in (1, 2, 3)]
     assert s.read(database, commands).bound == {(T, "stripe", "rcpt-1"): "op-1", (T, "stripe", "rcpt-2"): "op-2"}
@@ -198,14 +199,14 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
         database,
         Decision(evidence=[s.evidence(), rejected], resolutions=[s.resolution(), revised], incidents=[s.incident()]),
     )
-    kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, t.evidence)]
+    kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, r.evidence)]
     assert kept == [s.evidence(), rejected._replace(reasons=(rejected.reasons[0], "input_tokens is negative"))]
     facts = [
         Resolution._make(row)._replace(lines=tuple(row[9]), passed_ceilings=tuple(row[10]))
-        for row in stored(database, t.resolution)
+        for row in stored(database, r.resolution)
     ]
     assert facts == [s.resolution(), revised]
-    assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+    assert [Incident._make(row) for row in stored(database, r.incident)] == [s.incident()]
 
 
 def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
@@ -359,8 +360,8 @@ def test_tables_have_the_fields_of_the_model() -> None:
     }
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
-        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()), (t.parked, s.parked()),
-        (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
+        (t.posting, s.posting(1, Account.HELD, "1")), (r.receipt, s.receipt()), (r.evidence, s.evidence()), (r.parked, s.parked()),
+        (r.observation, s.observation()), (r.resolution, s.resolution()), (r.incident, s.incident()), (r.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
         assert {column for name in names for column in flat.get(name, [name])} == set(table.c.keys()), table.name

@@ -22,6 +22,7 @@ from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatc
 from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
+from ledger.store import lookups
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
@@ -200,6 +201,49 @@ def test_a_period_that_a_hold_outlived_costs_no_statement_more(database: Databas
         assert cost(database, recorder, commands("settle", few_or_many)) == sum(COSTS["settle"])
 
 
+def hourly(database: Database, limit: int = 9999) -> Callable[[], None]:
+    """Makes the budget 'team', of periods of an hour; gives what waits for the end of the first, which is near."""
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    hours = Schedule(PeriodKind.FIXED, anchor=ends, length=timedelta(hours=1))
+    made = CreateBudget(
+        ADMIN, "k", "team", None, "USD", "", Decimal(limit), schedule=hours, rollover=Rollover(RolloverKind.ALL)
+    )
+    s.apply(database, [made])
+
+    def wait() -> None:
+        time.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds()) + 0.05)
+
+    return wait
+
+
+def test_who_opened_a_period_looks_its_book_up_once(database: Database, recorder: Recorder) -> None:
+    wait = hourly(database)
+    s.apply(database, [s.reserve("old")])
+    wait()
+    s.apply(database, [s.reserve("opens")])
+    # One statement more than other reserves, and no turn that ends at a closed book.
+    assert cost(database, recorder, [s.reserve("next", exclusive_key="x")]) == sum(COSTS["reserve"]) + 1
+    assert cost(database, recorder, [s.reserve("later", exclusive_key="y")]) == sum(COSTS["reserve"])
+
+
+def test_the_end_of_a_period_costs_another_process_one_turn_more(
+    database: Database, database_url: str, recorder: Recorder
+) -> None:
+    wait = hourly(database)
+    s.apply(database, [s.dispatched(name) for name in ("a", "b")])
+    wait()
+    other = Database(database_url)
+    s.apply(other, [s.reserve("opens")])
+    other.close()
+    # Its book is closed, and so is the one that this process took for the newest.
+    recorder.statements.clear()
+    assert [outcome.refusal for outcome in s.apply(database, [s.settle("a")])] == [None]
+    assert recorder.statements.count(lookups.LOCK_HOLDS.sql) == 2
+    recorder.statements.clear()
+    s.apply(database, [s.settle("b"), s.reserve("new")])
+    assert recorder.statements.count(lookups.LOCK_HOLDS.sql) == 1
+
+
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
     budgets(database)
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
@@ -216,8 +260,8 @@ def test_what_is_parked_is_filed_with_as_many_statements(database: Database, rec
         s.apply(database, [s.dispatched(warm)])
         s.apply(database, [s.settle(warm)])
     for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
-        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
-        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        # holds, receipts, signs, cases of the same reports, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 6 + 3
         s.apply(database, [s.reserve(i) for i in ids])
         with database.read() as connection:
             ready = waited(connection, timedelta(days=1), 1000).ready
