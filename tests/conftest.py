@@ -21,6 +21,7 @@ from sqlalchemy import make_url
 from ledger.store.database import Database
 from ledger.store.migrate import migrate
 from ledger.store.postgres import LocalPostgres
+from ledger.store.scratch import scratch_database
 
 # Tests start processes while calls are under way. With its own handlers at a fork gRPC brings the child down before it can exec.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -86,6 +87,13 @@ def new_database(server_url: str, template: str) -> Iterator[str]:
 def database_url(server_url: str, template: str) -> Iterator[str]:
     """The URL of a migrated, empty database of the test's own."""
     with new_database(server_url, template) as url:
+        yield url
+
+
+@pytest.fixture
+def bare_url(server_url: str) -> Iterator[str]:
+    """An empty database, without a schema."""
+    with scratch_database(server_url) as url:
         yield url
 
 

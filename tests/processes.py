@@ -1,6 +1,16 @@
-"""Processes that a program leaves behind, or does not."""
+"""Processes of the project: what they are started with, and what they leave behind, or do not."""
 
+import os
 from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def environment(**given: str) -> dict[str, str]:
+    """That of a newcomer, in which nothing of the ledger is set, and what is given."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPEND_LEDGER_")}
+    inherited.pop("DATABASE_URL", None)
+    return inherited | {"PYTHONPATH": str(ROOT)} | given
 
 
 def descendants(pid: int) -> list[int]:

@@ -23,7 +23,7 @@ from ledger.store.database import Database
 from ledger.store.migrate import head
 from ledger.store.postgres import LocalPostgres
 from ledger.store.processes import running_server
-from ledger.store.scratch import scratch_database
+from tests.processes import environment
 from tests.stories import Ledger, tell_everything
 
 
@@ -37,19 +37,13 @@ class Run(Protocol):
     def __call__(self, *arguments: str, **variables: str) -> Ran: ...
 
 
-def environment(**variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPEND_LEDGER_")}
-    kept.pop("DATABASE_URL", None)
-    return {**kept, "COLUMNS": "200", **variables}
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command in this process: starting Python a dozen times takes longer than all the rest."""
 
     def run(*arguments: str, **variables: str) -> Ran:
         with monkeypatch.context() as patched:
-            patched.setattr(os, "environ", environment(**variables))
+            patched.setattr(os, "environ", environment(**{"COLUMNS": "200"} | variables))
             try:
                 status = main(arguments)
             except SystemExit as ended:
@@ -64,13 +58,6 @@ def data_dir() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ledger-test-"))
     yield folder
     shutil.rmtree(folder)
-
-
-@pytest.fixture
-def bare_url(server_url: str) -> Iterator[str]:
-    """An empty database, without a schema."""
-    with scratch_database(server_url) as url:
-        yield url
 
 
 @pytest.fixture
@@ -214,7 +201,7 @@ def test_a_folder_of_another_user_is_refused_with_the_remedy(data_dir: Path) -> 
     def as_nobody(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, "-B", *arguments],
-            env=environment(HOME="/", PYTHONPATH=os.getcwd()),
+            env=environment(HOME="/"),
             user=nobody.pw_uid,
             group=nobody.pw_gid,
             extra_groups=[],

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from decimal import localcontext
 from typing import NamedTuple
 
+from sqlalchemy import Connection
+
 from ledger.audit.arithmetic import (
     card_fault,
     ceilings_fault,
@@ -33,8 +35,14 @@ def check(database: Database) -> list[LawResult]:
 
     Raises sqlalchemy.exc.DBAPIError if the database cannot be asked.
     """
+    with laws.snapshot(database) as connection:
+        return check_within(connection)
+
+
+def check_within(connection: Connection) -> list[LawResult]:
+    """The same, of what a transaction of the caller's sees."""
     # Sums are exact, or raise.
-    with localcontext(CONTEXT), laws.snapshot(database) as connection:
+    with localcontext(CONTEXT):
         results = [LawResult(law.law, law.title, *laws.measure(connection, law)) for law in laws.LAWS]
         results += [
             _count("7.1", "A price card has the digest of its content.", map(card_fault, laws.price_cards(connection))),

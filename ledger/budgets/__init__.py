@@ -1,1 +1,1 @@
-"""The commands about budgets: tree, show, create, grant, limit, move, close. A client of the ledger, as any other."""
+"""The commands about budgets: tree, show, periods, create, grant, limit, move, close. A client of the ledger, as any other."""

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import uuid
 from collections.abc import Mapping
@@ -11,10 +10,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from ledger.client.calling import TOKEN_VARIABLE
+from ledger.client.calling import DEFAULT_SERVER, SERVER_VARIABLE, TOKEN_VARIABLE
 
-SERVER_VARIABLE = "SPEND_LEDGER_SERVER"
-DEFAULT_SERVER = "127.0.0.1:7443"
 WHERE = f"""
 The ledger is at --server ({SERVER_VARIABLE}, or {DEFAULT_SERVER}); the token of
 the caller is in {TOKEN_VARIABLE}.
@@ -24,15 +21,6 @@ Every change has an idempotency key: yours by --key, or one that is made and
 printed. If the answer is lost, the same command with the same key gives it
 again, and changes nothing twice.
 """
-
-
-def add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--server",
-        metavar="HOST:PORT",
-        default=os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER,
-        help=f"the ledger ({SERVER_VARIABLE}, or {DEFAULT_SERVER})",
-    )
 
 
 def add_key(parser: argparse.ArgumentParser) -> None:

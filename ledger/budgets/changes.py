@@ -7,17 +7,18 @@ from typing import Any, TypeAlias
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from ledger.budgets.calls import ONCE, WHERE, add_key, add_server, as_json, key_of, print_json
+from ledger.budgets.calls import ONCE, WHERE, add_key, as_json, key_of, print_json
 from ledger.budgets.figures import number
 from ledger.budgets.screen import Screen
-from ledger.client import Client
-from ledger.client.calling import CannotReach, calling
+from ledger.client import Ledger
+from ledger.client.calling import CannotReach, add_server, calling
 from ledger.v1 import budget_pb2, money_pb2
 
-Call: TypeAlias = Callable[[Client, str], Awaitable[Any]]
+Call: TypeAlias = Callable[[Ledger, str], Awaitable[Any]]
 NONE = "none"
 CAPS = ("credit_line", "max_hold", "max_open_holds")
 PERIODS = {
+    NONE: budget_pb2.PERIOD_KIND_NONE,
     "day": budget_pb2.PERIOD_KIND_DAY,
     "week": budget_pb2.PERIOD_KIND_WEEK,
     "month": budget_pb2.PERIOD_KIND_MONTH,
@@ -43,10 +44,14 @@ examples:
 LIMIT_EPILOG = f"""
 What is not named stays as it is; none takes a limit or a cap away. A limit
 holds at once: raised, it adds to the period that it is now; lowered, it takes
-from it, down to a deficit. No hold is touched. Roles: finance, admin.
+from it, down to a deficit. With another --every or --zone the period that it is
+now ends where it would, and the first of the new kind begins there. No hold is
+touched. Roles: finance, admin.
 {WHERE}{ONCE}
 examples:
   spend-ledger budget limit team 750
+  spend-ledger budget limit team 750 --every month --zone Europe/Berlin
+  spend-ledger budget limit team --every none --rollover none
   spend-ledger budget limit team none --max-hold 20 --max-open-holds 50
   spend-ledger budget limit team --max-hold none
 """
@@ -74,14 +79,12 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="", help="for people")
     parser.add_argument("--limit", metavar="AMOUNT", help="how much it may spend (unlimited)")
     _add_caps(parser)
-    parser.add_argument("--every", choices=tuple(PERIODS), help="when the limit begins anew (never)")
-    parser.add_argument("--zone", default="", help="whose clocks, such as Europe/Berlin (UTC)")
-    parser.add_argument("--rollover", metavar="none|all|AMOUNT", help="what is carried over, at most (none)")
+    _add_period(parser)
     _finish(parser)
 
 
 def create(arguments: argparse.Namespace) -> int:
-    def call(client: Client, key: str) -> Awaitable[Any]:
+    def call(ledger: Ledger, key: str) -> Awaitable[Any]:
         request = budget_pb2.CreateBudgetRequest(
             idempotency_key=key,
             budget_id=arguments.budget,
@@ -90,12 +93,9 @@ def create(arguments: argparse.Namespace) -> int:
             display_name=arguments.name,
             limit=arguments.limit,
             **{field: value for field, value in _named(arguments, *CAPS).items() if value is not None},
+            **_periods(arguments),
         )
-        if arguments.every:
-            request.period.CopyFrom(budget_pb2.Period(kind=PERIODS[arguments.every], zone=arguments.zone))
-        if arguments.rollover:
-            request.rollover.CopyFrom(_rollover(arguments.rollover))
-        return client.budgets.CreateBudget(request)
+        return ledger.ask(ledger.stubs.budgets.CreateBudget, request)
 
     return _change(arguments, call, "stands")
 
@@ -109,12 +109,12 @@ def add_grant(parser: argparse.ArgumentParser) -> None:
 
 
 def grant(arguments: argparse.Namespace) -> int:
-    def call(client: Client, key: str) -> Awaitable[Any]:
+    def call(ledger: Ledger, key: str) -> Awaitable[Any]:
         money = money_pb2.Money(amount=arguments.amount, currency=arguments.currency)
         request = budget_pb2.GrantBudgetRequest(
             idempotency_key=key, budget_id=arguments.budget, amount=money, reference=arguments.reference
         )
-        return client.budgets.GrantBudget(request)
+        return ledger.ask(ledger.stubs.budgets.GrantBudget, request)
 
     return _change(arguments, call, "has the grant")
 
@@ -123,22 +123,25 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("budget", metavar="BUDGET")
     parser.add_argument("limit", nargs="?", metavar="AMOUNT", help="how much it may spend; none is unlimited")
     _add_caps(parser)
+    _add_period(parser)
     _finish(parser)
 
 
 def limit(arguments: argparse.Namespace) -> int:
-    caps = _named(arguments, "limit", *CAPS)
-    if not caps:
-        raise CannotReach("Say what is to be changed: an amount, --credit-line, --max-hold or --max-open-holds.")
+    changed = _named(arguments, "limit", *CAPS) | _periods(arguments)
+    if not changed:
+        raise CannotReach(
+            "Say what is to be changed: an amount, --credit-line, --max-hold, --max-open-holds, --every or --rollover."
+        )
 
-    def call(client: Client, key: str) -> Awaitable[Any]:
+    def call(ledger: Ledger, key: str) -> Awaitable[Any]:
         request = budget_pb2.UpdateBudgetRequest(
             idempotency_key=key,
             budget_id=arguments.budget,
-            update_mask=FieldMask(paths=list(caps)),
-            **{field: value for field, value in caps.items() if value is not None},
+            update_mask=FieldMask(paths=list(changed)),
+            **{field: value for field, value in changed.items() if value is not None},
         )
-        return client.budgets.UpdateBudget(request)
+        return ledger.ask(ledger.stubs.budgets.UpdateBudget, request)
 
     return _change(arguments, call, "is changed")
 
@@ -152,11 +155,11 @@ def add_move(parser: argparse.ArgumentParser) -> None:
 
 
 def move(arguments: argparse.Namespace) -> int:
-    def call(client: Client, key: str) -> Awaitable[Any]:
+    def call(ledger: Ledger, key: str) -> Awaitable[Any]:
         request = budget_pb2.MoveBudgetRequest(
             idempotency_key=key, budget_id=arguments.budget, parent_id=arguments.under
         )
-        return client.budgets.MoveBudget(request)
+        return ledger.ask(ledger.stubs.budgets.MoveBudget, request)
 
     return _change(arguments, call, f"stands below {arguments.under}" if arguments.under else "is a root")
 
@@ -167,10 +170,9 @@ def add_close(parser: argparse.ArgumentParser) -> None:
 
 
 def close(arguments: argparse.Namespace) -> int:
-    def call(client: Client, key: str) -> Awaitable[Any]:
-        return client.budgets.CloseBudget(
-            budget_pb2.CloseBudgetRequest(idempotency_key=key, budget_id=arguments.budget)
-        )
+    def call(ledger: Ledger, key: str) -> Awaitable[Any]:
+        request = budget_pb2.CloseBudgetRequest(idempotency_key=key, budget_id=arguments.budget)
+        return ledger.ask(ledger.stubs.budgets.CloseBudget, request)
 
     return _change(arguments, call, "is closed")
 
@@ -184,6 +186,24 @@ def _add_caps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--credit-line", metavar="AMOUNT", help="how far below zero it may go")
     parser.add_argument("--max-hold", metavar="AMOUNT", help="the most that one hold may set aside")
     parser.add_argument("--max-open-holds", type=_count, metavar="N", help="how many holds may be open at a time")
+
+
+def _add_period(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--every", choices=tuple(PERIODS), help="when the limit begins anew (never)")
+    parser.add_argument("--zone", default="", help="with --every: whose clocks, such as Europe/Berlin (UTC)")
+    parser.add_argument("--rollover", metavar="none|all|AMOUNT", help="what is carried over, at most (none)")
+
+
+def _periods(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was said of periods, and nothing of the rest."""
+    if arguments.zone and not arguments.every:
+        raise CannotReach("--zone says whose days, weeks or months they are: give --every with it.")
+    found: dict[str, Any] = {}
+    if arguments.every:
+        found["period"] = budget_pb2.Period(kind=PERIODS[arguments.every], zone=arguments.zone)
+    if arguments.rollover:
+        found["rollover"] = _rollover(arguments.rollover)
+    return found
 
 
 def _count(text: str) -> int | str:
@@ -211,7 +231,7 @@ def _rollover(text: str) -> budget_pb2.Rollover:
 
 def _change(arguments: argparse.Namespace, call: Call, done: str) -> int:
     key = key_of(arguments)
-    answer = asyncio.run(_called(arguments.server, call, key))
+    answer = asyncio.run(_called(arguments, call, key))
     if arguments.json:
         print_json(as_json(answer) | {"idempotency_key": key})
         return 0
@@ -222,6 +242,6 @@ def _change(arguments: argparse.Namespace, call: Call, done: str) -> int:
     return 0
 
 
-async def _called(server: str, call: Call, key: str) -> Any:
-    async with calling(server) as client:
-        return await call(client, key)
+async def _called(arguments: argparse.Namespace, call: Call, key: str) -> Any:
+    async with calling(arguments) as ledger:
+        return await call(ledger, key)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ledger.budgets import changes, show, tree
+from ledger.budgets import changes, periods, show, tree
 
 
 class Command(NamedTuple):
@@ -19,10 +19,14 @@ class Command(NamedTuple):
 COMMANDS: Mapping[str, Command] = {
     "tree": Command(tree.DESCRIPTION, tree.EPILOG, tree.add_arguments, tree.run),
     "show": Command(show.DESCRIPTION, show.EPILOG, show.add_arguments, show.run),
+    "periods": Command(periods.DESCRIPTION, periods.EPILOG, periods.add_arguments, periods.run),
     "create": Command("Make a budget.", changes.CREATE_EPILOG, changes.add_create, changes.create),
     "grant": Command("Add money to a budget.", changes.GRANT_EPILOG, changes.add_grant, changes.grant),
     "limit": Command(
-        "Change the limit and the caps of a budget.", changes.LIMIT_EPILOG, changes.add_limit, changes.limit
+        "Change the limit, the caps and the periods of a budget.",
+        changes.LIMIT_EPILOG,
+        changes.add_limit,
+        changes.limit,
     ),
     "move": Command("Put a budget under another.", changes.MOVE_EPILOG, changes.add_move, changes.move),
     "close": Command("Close a budget for good.", changes.CLOSE_EPILOG, changes.add_close, changes.close),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ledger.budgets.figures import Signs
-from ledger.client import Client
+from ledger.client import Ledger
 from ledger.v1 import budget_pb2
 
 PAGE = 1000
@@ -19,12 +19,13 @@ class Node(NamedTuple):
     branches: str
 
 
-async def everything(client: Client) -> list[budget_pb2.Budget]:
+async def everything(ledger: Ledger) -> list[budget_pb2.Budget]:
     """Every budget of the tenant."""
     found: list[budget_pb2.Budget] = []
     token = ""
     while True:
-        page = await client.budgets.ListBudgets(budget_pb2.ListBudgetsRequest(page_size=PAGE, page_token=token))
+        request = budget_pb2.ListBudgetsRequest(page_size=PAGE, page_token=token)
+        page = await ledger.ask(ledger.stubs.budgets.ListBudgets, request)
         found += page.budgets
         token = page.next_page_token
         if not token:

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from ledger.budgets.calls import WHERE, add_server, as_json, print_json
+from ledger.budgets.calls import WHERE, as_json, print_json
 from ledger.budgets.figures import PARTS, number
 from ledger.budgets.screen import Screen, table
 from ledger.budgets.tree import marks
-from ledger.client.calling import calling
+from ledger.client.calling import add_server, calling
 from ledger.v1 import budget_pb2, hold_pb2
 
 LARGEST = 10
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    budget, holds = asyncio.run(_found(arguments.server, arguments.budget))
+    budget, holds = asyncio.run(_found(arguments))
     if arguments.json:
         print_json({"budget": as_json(budget), "open_holds": [as_json(hold) for hold in holds]})
         return 0
@@ -41,13 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _found(server: str, budget_id: str) -> tuple[budget_pb2.Budget, Sequence[hold_pb2.Hold]]:
-    async with calling(server) as client:
-        budget = (await client.budgets.GetBudget(budget_pb2.GetBudgetRequest(budget_id=budget_id))).budget
+async def _found(arguments: argparse.Namespace) -> tuple[budget_pb2.Budget, Sequence[hold_pb2.Hold]]:
+    async with calling(arguments) as ledger:
+        budget = await ledger.get_budget(arguments.budget)
         if not budget.balances.book_id:
             return budget, ()
         asked = hold_pb2.ListOpenHoldsRequest(book_id=budget.balances.book_id, page_size=LARGEST)
-        return budget, (await client.holds.ListOpenHolds(asked)).holds
+        return budget, (await ledger.ask(ledger.stubs.holds.ListOpenHolds, asked)).holds
 
 
 def _lines(budget: budget_pb2.Budget, holds: Sequence[hold_pb2.Hold], screen: Screen) -> list[Text]:

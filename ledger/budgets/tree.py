@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from rich.text import Text
 
-from ledger.budgets.calls import WHERE, add_server, as_json, print_json
+from ledger.budgets.calls import WHERE, as_json, print_json
 from ledger.budgets.figures import PARTS, number
 from ledger.budgets.forest import Node, everything, grown
 from ledger.budgets.screen import ALARM, Screen, table
-from ledger.client.calling import CannotReach, calling
+from ledger.client.calling import CannotReach, add_server, calling
 from ledger.v1 import budget_pb2
 
 DESCRIPTION = "Draw the tree of the budgets, with what is spent, unknown, held and available."
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     screen = Screen()
-    found = asyncio.run(_found(arguments.server))
+    found = asyncio.run(_found(arguments))
     nodes = grown(found, screen.signs, arguments.budget)
     if arguments.budget and not nodes:
         raise CannotReach(f"There is no budget {arguments.budget!r}: spend-ledger budget tree shows all.")
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _found(server: str) -> list[budget_pb2.Budget]:
-    async with calling(server) as client:
-        return await everything(client)
+async def _found(arguments: argparse.Namespace) -> list[budget_pb2.Budget]:
+    async with calling(arguments) as ledger:
+        return await everything(ledger)
 
 
 def _lines(nodes: Sequence[Node], screen: Screen) -> list[Text]:

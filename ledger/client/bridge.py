@@ -6,8 +6,10 @@ threads meet in the one loop, and go to the ledger together.
 
 import asyncio
 import functools
+import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -18,6 +20,7 @@ from ledger.client.relay import Relay, never
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Inner = TypeVar("Inner")
+Inner_co = TypeVar("Inner_co", covariant=True)
 
 
 class Bridge:
@@ -25,40 +28,72 @@ class Bridge:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="ledger-client", daemon=True)
         self._thread.start()
 
     @property
-    def closed(self) -> bool:
-        return self._loop.is_closed()
+    def usable(self) -> bool:
+        """False once it is closed, and in a process that was forked off: the thread stayed behind."""
+        return not self._closed and os.getpid() == self._process
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Waits for the work, which goes on in the thread. If the wait is interrupted (Ctrl-C) the work is cancelled."""
-        if threading.current_thread() is self._thread or self.closed:
+        try:
+            future = self._started(work)
+        except RuntimeError:
             work.close()
-            raise RuntimeError("this client is closed, or is called from within its own event loop")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
+    def _started(self, work: Coroutine[Any, Any, Result]) -> "Future[Result]":
+        if os.getpid() != self._process:
+            raise RuntimeError("this client was made before a fork: make one in each process")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("this client is called from within its own event loop, which would wait for itself")
+        with self._lock:
+            # Nothing comes after the end: it would be waited for for ever.
+            if self._closed:
+                raise RuntimeError("this client is closed: make another")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def close(self) -> None:
-        if not self.closed:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """Ends the thread. Whoever still waits is told that his work was cancelled."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("this client is closed from within its own event loop, which would wait for itself")
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
 
-class _Wrapped(Generic[Inner]):
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class _Wrapped(Generic[Inner_co]):
     """An asynchronous object, and the bridge to it."""
 
-    def __init__(self, bridge: Bridge, inner: Inner) -> None:
+    def __init__(self, bridge: Bridge, inner: Inner_co) -> None:
         self._bridge = bridge
         self._inner = inner
 
@@ -76,12 +111,14 @@ def _waiting(
 
 
 def _iterating(
-    method: Callable[Concatenate[Inner, Parameters], AsyncIterator[Result]],
-) -> Callable[Concatenate[_Wrapped[Inner], Parameters], Iterator[Result]]:
+    method: Callable[Concatenate[Inner, Parameters], AsyncGenerator[Result, None]],
+) -> Callable[Concatenate[_Wrapped[Inner], Parameters], Generator[Result, None, None]]:
     """The method, whose items are waited for one by one."""
 
     @functools.wraps(method)
-    def call(self: _Wrapped[Inner], /, *args: Parameters.args, **named: Parameters.kwargs) -> Iterator[Result]:
+    def call(
+        self: _Wrapped[Inner], /, *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Generator[Result, None, None]:
         items = method(self._inner, *args, **named)
 
         async def following() -> tuple[Result] | None:
@@ -89,8 +126,13 @@ def _iterating(
                 return (item,)
             return None
 
-        while (found := self._bridge.run(following())) is not None:
-            yield found[0]
+        try:
+            while (found := self._bridge.run(following())) is not None:
+                yield found[0]
+        finally:
+            # Left half-way, it must not keep its call open.
+            if self._bridge.usable:
+                self._bridge.run(items.aclose())
 
     return call
 
@@ -115,6 +157,8 @@ class GuardSync(_Wrapped[Guard]):
     cache_hit = _waiting(Guard.cache_hit)
     outcome_unknown = _waiting(Guard.outcome_unknown)
     release = _waiting(Guard.release)
+    failed_before_dispatch = _waiting(Guard.failed_before_dispatch)
+    record_receipt = _waiting(Guard.record_receipt)
     hold = property(lambda self: self._inner.hold)
     may_send = property(lambda self: self._inner.may_send)
     may_continue = property(lambda self: self._inner.may_continue)
@@ -139,7 +183,13 @@ class GuardSync(_Wrapped[Guard]):
         yield from relay.held
 
     def __enter__(self) -> Self:
-        self._bridge.run(self._inner.__aenter__())
+        try:
+            self._bridge.run(self._inner.__aenter__())
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                # Interrupted, perhaps when the answer was there: no block will be left.
+                self._bridge.run(self._inner.__aexit__(type(error), error, None))
+            raise
         return self
 
     def __exit__(
@@ -149,13 +199,19 @@ class GuardSync(_Wrapped[Guard]):
 
 
 class LedgerSync(_Wrapped[Ledger]):
-    """`with LedgerSync.connect(address, token) as ledger`. For any number of threads; not to be used on after a fork."""
+    """`with LedgerSync.connect(address, token) as ledger`. For any number of threads of one process, not for a fork of it."""
 
     guard = _guarding(Ledger.guard)
+    watch = _iterating(Ledger.watch)
     reserve = _waiting(Ledger.reserve)
     begin_dispatch = _waiting(Ledger.begin_dispatch)
+    record_failed_before_dispatch = _waiting(Ledger.record_failed_before_dispatch)
+    record_receipt = _waiting(Ledger.record_receipt)
+    record_delivery = _waiting(Ledger.record_delivery)
     resolve = _waiting(Ledger.resolve)
+    correct = _waiting(Ledger.correct)
     mark_outcome_unknown = _waiting(Ledger.mark_outcome_unknown)
+    cancel = _waiting(Ledger.cancel)
     release = _waiting(Ledger.release)
     get_hold = _waiting(Ledger.get_hold)
     list_holds = _iterating(Ledger.list_holds)
@@ -182,9 +238,11 @@ class LedgerSync(_Wrapped[Ledger]):
 
     def close(self) -> None:
         """As `Ledger.close`; then the thread ends. A second time it does nothing."""
-        if not self._bridge.closed:
-            self._bridge.run(self._inner.close())
-            self._bridge.close()
+        if self._bridge.usable:
+            try:
+                self._bridge.run(self._inner.close())
+            finally:
+                self._bridge.close()
 
     def __enter__(self) -> Self:
         return self

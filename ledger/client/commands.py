@@ -38,9 +38,11 @@ def reserve_request(
     )
 
 
-def begin_command(operation_id: str, dispatch: pb.Dispatch, *, key: str | None = None) -> pb.Command:
+def begin_command(operation_id: str, dispatch: pb.Dispatch, *, attempt: int = 1, key: str | None = None) -> pb.Command:
+    """The permission for each attempt is one of its own, and has a key of its own."""
+    name = "dispatch" if attempt == 1 else f"dispatch/{attempt}"
     request = pb.BeginDispatchRequest(
-        idempotency_key=key or permission_key(operation_id, "dispatch"), operation_id=operation_id, dispatch=dispatch
+        idempotency_key=key or permission_key(operation_id, name), operation_id=operation_id, dispatch=dispatch
     )
     return pb.Command(begin_dispatch=request)
 
@@ -66,6 +68,101 @@ def unknown_command(operation_id: str, observation: str, *, key: str | None = No
     request = pb.MarkOutcomeUnknownRequest(operation_id=operation_id, observation=observation)
     request.idempotency_key = key or report_key(operation_id, "unknown", request)
     return pb.Command(mark_outcome_unknown=request)
+
+
+def failed_command(
+    operation_id: str,
+    nonce: str,
+    cause: pb.NeverSentCause.ValueType,
+    *,
+    attempt: int,
+    adapter: str = "",
+    adapter_revision: str = "",
+    key: str | None = None,
+) -> pb.Command:
+    request = pb.RecordFailedBeforeDispatchRequest(
+        operation_id=operation_id,
+        attempt=attempt,
+        nonce=nonce,
+        cause=cause,
+        adapter=adapter,
+        adapter_revision=adapter_revision,
+    )
+    request.idempotency_key = key or report_key(operation_id, "failed", request)
+    return pb.Command(record_failed_before_dispatch=request)
+
+
+def receipt_command(
+    operation_id: str,
+    provider: str,
+    receipt: str,
+    *,
+    attempt: int = 0,
+    adapter: str = "",
+    adapter_revision: str = "",
+    key: str | None = None,
+) -> pb.Command:
+    request = pb.RecordReceiptRequest(
+        operation_id=operation_id,
+        provider=provider,
+        provider_receipt=receipt,
+        attempt=attempt,
+        adapter=adapter,
+        adapter_revision=adapter_revision,
+    )
+    request.idempotency_key = key or report_key(operation_id, "receipt", request)
+    return pb.Command(record_receipt=request)
+
+
+def delivery_command(
+    operation_id: str,
+    delivery: pb.Delivery.ValueType,
+    *,
+    attempt: int = 0,
+    adapter: str = "",
+    adapter_revision: str = "",
+    key: str | None = None,
+) -> pb.Command:
+    request = pb.RecordDeliveryRequest(
+        operation_id=operation_id,
+        delivery=delivery,
+        attempt=attempt,
+        adapter=adapter,
+        adapter_revision=adapter_revision,
+    )
+    request.idempotency_key = key or report_key(operation_id, "delivery", request)
+    return pb.Command(record_delivery=request)
+
+
+def cancel_command(operation_id: str, reason: str, *, key: str | None = None) -> pb.Command:
+    request = pb.CancelRequest(operation_id=operation_id, reason=reason)
+    request.idempotency_key = key or report_key(operation_id, "cancel", request)
+    return pb.Command(cancel=request)
+
+
+def correct_command(
+    operation_id: str,
+    evidence: Evidence,
+    digest_in_force: str,
+    reason: str,
+    *,
+    attempt: int = 0,
+    accept_overrun_reason: str = "",
+    key: str | None = None,
+) -> pb.Command:
+    request = pb.CorrectRequest(
+        operation_id=operation_id,
+        digest_in_force=digest_in_force,
+        reason=reason,
+        attempt=attempt,
+        accept_overrun_reason=accept_overrun_reason,
+    )
+    if isinstance(evidence, pb.UsageEvidence):
+        request.usage.CopyFrom(evidence)
+    else:
+        request.no_cost.CopyFrom(evidence)
+    request.idempotency_key = key or report_key(operation_id, "correct", request)
+    return pb.Command(correct=request)
 
 
 def release_command(operation_id: str, *, key: str | None = None) -> pb.Command:

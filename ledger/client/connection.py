@@ -1,6 +1,9 @@
 """A channel to the ledger, with its services on it."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -54,6 +57,7 @@ class Client:
 
     def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
         header = ("authorization", f"Bearer {token}")
+        self.closed = False
         self.channel = channel
         self.holds: HoldServiceAsyncStub = _authorize(HoldServiceStub(channel), header)
         self.budgets: BudgetServiceAsyncStub = _authorize(BudgetServiceStub(channel), header)
@@ -63,7 +67,22 @@ class Client:
         self.feed: FeedServiceAsyncStub = _authorize(FeedServiceStub(channel), header)
         self.writes: WriteServiceAsyncStub = _authorize(WriteServiceStub(channel), header)
 
+    async def connected(self, until: Callable[[], float | None]) -> bool:
+        """Waits for a connection: what meets no wire is known not to have been sent. False: there was none, or will be none.
+
+        `until` is asked how long, on the loop's clock, whenever that time is over; None: nobody waits any more.
+        """
+        while (state := self.channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+            ends = until()
+            if ends is None or state is grpc.ChannelConnectivity.SHUTDOWN:
+                return False
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(ends):
+                    await self.channel.wait_for_state_change(state)
+        return True
+
     async def close(self) -> None:
+        self.closed = True
         await self.channel.close()
 
     async def __aenter__(self) -> "Client":
@@ -79,10 +98,24 @@ def connect(
     address: str,
     token: str,
     *,
+    root_certificate: Path | None = None,
     credentials: grpc.ChannelCredentials | None = None,
     max_message_bytes: int = 16 * 1024 * 1024,
 ) -> Client:
-    """A client of the server at `host:port`. Without `credentials` the channel is not encrypted: for one machine only."""
+    """A client of the server at `host:port`. With neither of the two the channel is not encrypted: for one machine only.
+
+    `root_certificate` is a PEM file of the certificates by one of which the server's own must be signed. `credentials` are gRPC's,
+    for everything else: `grpc.ssl_channel_credentials()` goes by the public authorities that gRPC brings.
+    Raises OSError if the file cannot be read, ValueError if it holds no certificate, or for both.
+    """
+    if root_certificate is not None:
+        if credentials is not None:
+            raise ValueError("give root_certificate or credentials, and not both")
+        signers = root_certificate.read_bytes()
+        if b"BEGIN CERTIFICATE" not in signers:
+            # gRPC would go on without a word, and never get through.
+            raise ValueError(f"{root_certificate} holds no certificate: name a PEM file")
+        credentials = grpc.ssl_channel_credentials(root_certificates=signers)
     options = (
         *_OPTIONS,
         ("grpc.max_receive_message_length", max_message_bytes),

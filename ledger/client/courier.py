@@ -5,7 +5,6 @@ many batches are on the wire as may be, commands gather, and the next batch take
 """
 
 import asyncio
-import contextlib
 from typing import Final
 
 import grpc
@@ -14,6 +13,7 @@ import grpc.aio
 from ledger.client.connection import Client
 from ledger.client.errors import (
     CLOSED,
+    NO_CONNECTION,
     OUT_OF_TIME,
     Fate,
     Fault,
@@ -56,8 +56,8 @@ class Courier:
         A caller who is cancelled, or whose time runs out, costs the others nothing: what is on the wire stays there, what is not
         is dropped. Raises Refused, NotDone or WriteOutcomeUnknown.
         """
-        if self._closed:
-            raise error_of(CLOSED, key)
+        if self._closed or ends <= self._loop.time():
+            raise error_of(CLOSED if self._closed else OUT_OF_TIME, key)
         item = Item(command, operation_id, key, ends, self._loop.create_future())
         expiry = self._loop.call_at(ends, self._out_of_time, item)
         self._open.add(item)
@@ -98,7 +98,7 @@ class Courier:
 
     async def _trip(self) -> None:
         """Takes batches to the ledger until nothing is ready."""
-        while await self._connected() and (batch := self._lines.take(self._batching)):
+        while await self._client.connected(self._lines.wanted_until) and (batch := self._lines.take(self._batching)):
             try:
                 await self._ask(batch)
             finally:
@@ -111,18 +111,6 @@ class Courier:
         # Here, and not when the loop gets to it: what becomes ready in between would wait for a trip that is over.
         if (trip := asyncio.current_task()) is not None:
             self._trips.discard(trip)
-
-    async def _connected(self) -> bool:
-        """Waits for a connection, as long as somebody wants one: what meets no wire is known not to have been sent."""
-        channel = self._client.channel
-        while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
-            until = self._lines.wanted_until()
-            if until is None or state is grpc.ChannelConnectivity.SHUTDOWN:
-                return False
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(until):
-                    await channel.wait_for_state_change(state)
-        return True
 
     async def _ask(self, batch: list[Item]) -> None:
         longest = 0.0
@@ -183,13 +171,16 @@ class Courier:
         self._depart()
 
     def _out_of_time(self, item: Item) -> None:
-        self._give_up(item, OUT_OF_TIME)
+        if item.stage is Stage.ON_THE_WIRE:
+            self._give_up(item, _LOST)
+        else:
+            ready = self._client.channel.get_state() is grpc.ChannelConnectivity.READY
+            self._give_up(item, OUT_OF_TIME if ready else NO_CONNECTION)
 
     def _give_up(self, item: Item, fault: Fault) -> None:
         if not item.given_up:
-            on_the_wire = item.stage is Stage.ON_THE_WIRE
-            told = _LOST if on_the_wire and fault is OUT_OF_TIME else fault
-            item.answer.set_result(error_of(told, item.key, in_doubt=item.in_doubt or on_the_wire))
+            in_doubt = item.in_doubt or item.stage is Stage.ON_THE_WIRE
+            item.answer.set_result(error_of(fault, item.key, in_doubt=in_doubt))
         self._forget(item)
 
     def _forget(self, item: Item) -> None:

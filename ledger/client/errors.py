@@ -23,6 +23,7 @@ from ledger.v1 import error_pb2, hold_pb2
 DOMAIN: Final = "ledger.v1"
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _PREFIX: Final = "ERROR_REASON_"
+_WITHOUT_DENIAL: Final = "Whoever has it says what became of the call; a new intent needs a new operation_id."
 
 
 class Fate(Enum):
@@ -81,17 +82,25 @@ class Refused(LedgerError):
 
 
 class NotPermitted(Refused):
-    """The permission to send was not given: the call is not to be sent to the provider. `hold` is as it is now."""
+    """The permission to send was not given: the call is not to be sent to the provider. `hold` is as it is now.
 
-    def __init__(self, hold: hold_pb2.Hold) -> None:
+    `denial` is the ledger's reason and the way out, which the message repeats; its reason is in `metadata` too. It is empty if
+    the permission was not asked for, because the answer to the reserve said that it was given before.
+    """
+
+    def __init__(self, hold: hold_pb2.Hold, denial: hold_pb2.Denial) -> None:
         state = hold_pb2.HoldState.Name(hold.state).removeprefix("HOLD_STATE_")
         message = (
             f"Operation {hold.operation_id!r} is {state}, and its permission to send is not this caller's: do not send. "
-            "A new intent needs a new operation_id."
+            f"{denial.way_out or _WITHOUT_DENIAL}"
         )
+        facts = {"state": state}
+        if denial.reason:
+            facts["denial"] = hold_pb2.DenialReason.Name(denial.reason).removeprefix("DENIAL_REASON_")
         reason, code = error_pb2.ERROR_REASON_HOLD_STATE, grpc.StatusCode.FAILED_PRECONDITION
-        super().__init__(Fault(Fate.REFUSED, reason, message, code, {"state": state}))
+        super().__init__(Fault(Fate.REFUSED, reason, message, code, facts))
         self.hold = hold
+        self.denial = denial
 
     @property
     def recovery_action(self) -> error_pb2.RecoveryAction.ValueType:
@@ -100,6 +109,11 @@ class NotPermitted(Refused):
 
 class NotDone(LedgerError):
     """Nothing was done, and no time is left to ask again. The same request may be sent later, with the same key."""
+
+    def __str__(self) -> str:
+        # Where the ledger gave the reason, its sentence says so already.
+        told = "" if self.reason else " Nothing was done: the same request may be sent again, with the same key."
+        return super().__str__() + told
 
     @property
     def recovery_action(self) -> error_pb2.RecoveryAction.ValueType:
@@ -121,7 +135,8 @@ _C = grpc.StatusCode
 _REASONS: Final = dict(error_pb2.ErrorReason.items())
 _NAMES: Final = {number: name.removeprefix(_PREFIX) for name, number in _REASONS.items()}
 _RECOVERY: Final = dict(error_pb2.RecoveryAction.items())
-# Reasons that are not a refusal. Every other one is, also one that a newer ledger has and this client does not know.
+_UNSPECIFIED: Final = error_pb2.ERROR_REASON_UNSPECIFIED
+# Reasons that are not a refusal. Every other one that is known here is.
 _FATES: Final = {
     error_pb2.ERROR_REASON_THROTTLED: Fate.NOT_DONE,
     error_pb2.ERROR_REASON_CONTENTION: Fate.NOT_DONE,
@@ -132,11 +147,12 @@ _FATES: Final = {
 }
 # Said before the ledger looks at the key: they tell nothing of an earlier try.
 _BEFORE_KEYS: Final = {
-    error_pb2.ERROR_REASON_UNSPECIFIED,
+    _UNSPECIFIED,
     error_pb2.ERROR_REASON_UNAUTHENTICATED,
     error_pb2.ERROR_REASON_ROLE_NOT_ALLOWED,
 }
-# Statuses that come from gRPC itself: no ledger said them. They may follow a commit whose answer was lost.
+# Statuses without a reason that is known here: gRPC's own, those of a proxy, or of a newer ledger. They may follow a commit whose
+# answer was lost; RESOURCE_EXHAUSTED one that was too long for somebody on the way.
 _UNTOLD: Final = {
     _C.UNAVAILABLE: Fate.IN_DOUBT,
     _C.DEADLINE_EXCEEDED: Fate.IN_DOUBT,
@@ -145,14 +161,19 @@ _UNTOLD: Final = {
     _C.UNKNOWN: Fate.IN_DOUBT,
     _C.INTERNAL: Fate.FAULT,
     _C.DATA_LOSS: Fate.FAULT,
+    _C.RESOURCE_EXHAUSTED: Fate.FAULT,
 }
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
-OUT_OF_TIME: Final = Fault(
-    Fate.NOT_DONE, error_pb2.ERROR_REASON_UNSPECIFIED, "No time was left to ask the ledger.", _C.DEADLINE_EXCEEDED
+OUT_OF_TIME: Final = Fault(Fate.NOT_DONE, _UNSPECIFIED, "No time was left to ask the ledger.", _C.DEADLINE_EXCEEDED)
+NO_CONNECTION: Final = Fault(
+    Fate.NOT_DONE,
+    _UNSPECIFIED,
+    "There was no connection to the ledger: is it running, and are its address and certificate right?",
+    _C.UNAVAILABLE,
 )
-CLOSED: Final = Fault(
-    Fate.NOT_DONE, error_pb2.ERROR_REASON_UNSPECIFIED, "The client was closed before the ledger answered.", _C.CANCELLED
-)
+CLOSED: Final = Fault(Fate.NOT_DONE, _UNSPECIFIED, "The client was closed before the ledger answered.", _C.CANCELLED)
+# The client was closed while the call was on the wire.
+CUT_OFF: Final = Fault(Fate.IN_DOUBT, _UNSPECIFIED, CLOSED.message, CLOSED.code)
 
 
 def reason_name(reason: error_pb2.ErrorReason.ValueType) -> str:
@@ -164,18 +185,23 @@ def fault_of_call(error: grpc.aio.AioRpcError) -> Fault:
     """What the status of a call says."""
     info = error_info(error)
     code = error.code()
+    message = error.details() or "The ledger could not be asked."
     if info is None:
-        fate = _UNTOLD.get(code, Fate.REFUSED)
-        message = error.details() or "The ledger could not be asked."
-        return Fault(fate, error_pb2.ERROR_REASON_UNSPECIFIED, message, code)
-    reason = _REASONS.get(_PREFIX + info.reason, error_pb2.ERROR_REASON_UNSPECIFIED)
-    return Fault(_FATES.get(reason, Fate.REFUSED), reason, error.details() or "", code, dict(info.metadata))
+        return Fault(_fate(_UNSPECIFIED, code), _UNSPECIFIED, message, code)
+    reason = _REASONS.get(_PREFIX + info.reason, _UNSPECIFIED)
+    return Fault(_fate(reason, code), reason, message, code, dict(info.metadata))
 
 
 def fault_of_command(error: error_pb2.CommandError) -> Fault:
     """What one command of a batch was answered."""
     code = _CODES.get(error.code, _C.UNKNOWN)
-    return Fault(_FATES.get(error.reason, Fate.REFUSED), error.reason, error.message, code, dict(error.metadata))
+    reason = error.reason if error.reason in _NAMES else _UNSPECIFIED
+    return Fault(_fate(reason, code), reason, error.message, code, dict(error.metadata))
+
+
+def _fate(reason: error_pb2.ErrorReason.ValueType, code: grpc.StatusCode) -> Fate:
+    """What is known by a reason; by the status, if the reason is none that this client knows."""
+    return _FATES.get(reason, Fate.REFUSED) if reason else _UNTOLD.get(code, Fate.REFUSED)
 
 
 def error_of(fault: Fault, idempotency_key: str = "", *, in_doubt: bool = False) -> LedgerError:
@@ -187,7 +213,7 @@ def error_of(fault: Fault, idempotency_key: str = "", *, in_doubt: bool = False)
 
 def error_info(error: BaseException) -> error_details_pb2.ErrorInfo | None:
     """The ErrorInfo of a failed call; None if the ledger gave none (the network's failures, for example)."""
-    if not isinstance(error, grpc.aio.AioRpcError):
+    if not isinstance(error, grpc.aio.AioRpcError | grpc.Call):
         return None
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS_KEY and isinstance(value, bytes):

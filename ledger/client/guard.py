@@ -19,7 +19,14 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
-from ledger.client.commands import begin_command, release_command, resolve_command, unknown_command
+from ledger.client.commands import (
+    begin_command,
+    failed_command,
+    receipt_command,
+    release_command,
+    resolve_command,
+    unknown_command,
+)
 from ledger.client.errors import LedgerError, NotDone, NotPermitted, Refused
 from ledger.client.finaliser import Finalisers
 from ledger.client.heartbeat import Heartbeat
@@ -53,13 +60,16 @@ class Stage(Enum):
     """The permission was asked for and not answered: nothing was sent, but the hold may say that it was."""
     PERMITTED = auto()
     """The permission was given: from here on the call may have been sent."""
+    FREE = auto()
+    """The attempt ended before anything was sent, and the ledger knows it: the next one may be begun."""
     TOLD = auto()
     """The ledger knows what became of it."""
     NOT_OURS = auto()
     """There is nothing to end, or it is another's to end."""
 
 
-_NOT_SENT: Final = frozenset({Stage.RESERVING, Stage.RESERVED, Stage.BEGINNING})
+_NOT_SENT: Final = frozenset({Stage.RESERVING, Stage.RESERVED, Stage.BEGINNING, Stage.FREE})
+_NOTHING_TO_END: Final = frozenset({Stage.NEW, Stage.TOLD, Stage.NOT_OURS})
 
 
 class Guard:
@@ -91,6 +101,9 @@ class Guard:
         self._timeout = timeout
         # In the memory of this process only: it is what makes the permission this process's own.
         self._nonce = secrets.token_hex(16)
+        # That of the attempt before, which failed before anything was sent.
+        self._ended = ""
+        self._asking = self._left = False
         self._stage = Stage.NEW
         # What is known and not yet acknowledged: whoever ends the operation says this first.
         self._report: pb.Command | None = None
@@ -126,30 +139,40 @@ class Guard:
         self.hold = answer.hold
         if answer.may_send:
             self._permitted()
-        elif answer.hold.state == pb.HOLD_STATE_RESERVED:
+        elif answer.hold.state == pb.HOLD_STATE_RESERVED and not self._at_once:
             self._stage = Stage.RESERVED
+        elif answer.hold.attempt.failed_before_dispatch and not self._at_once:
+            self._stage = Stage.FREE
         else:
             self._stage = Stage.NOT_OURS
-            raise NotPermitted(answer.hold)
+            raise NotPermitted(answer.hold, answer.denial)
         return self
 
     async def begin_dispatch(self) -> pb.Hold:
         """Asks for the permission to send. If it returns, send, once; if it raises, do not send.
 
-        After NotDone or WriteOutcomeUnknown it may be called again: it asks with the same key and nonce.
+        After NotDone or WriteOutcomeUnknown it may be called again: it asks with the same key and nonce. After
+        `failed_before_dispatch` it asks for the next attempt, with others.
         """
-        if self._stage not in (Stage.RESERVED, Stage.BEGINNING):
-            raise RuntimeError(f"the permission cannot be asked for: this operation is {self._stage.name}")
-        before, self._stage = self._stage, Stage.BEGINNING
+        if self._asking or self._left or self._stage not in (Stage.RESERVED, Stage.BEGINNING, Stage.FREE):
+            stage = "being asked for already" if self._asking else self._stage.name
+            raise RuntimeError(f"the permission cannot be asked for: this operation is {stage}")
+        before, self._stage, self._asking = self._stage, Stage.BEGINNING, True
         try:
-            answer = (await self._execute(begin_command(self.operation_id, self._dispatch()))).begin_dispatch
+            command = begin_command(self.operation_id, self._dispatch(), attempt=self.hold.attempt.number + 1)
+            answer = (await self._execute(command)).begin_dispatch
         except (Refused, NotDone):
             self._stage = before
             raise
+        finally:
+            self._asking = False
+        if self._left:
+            # The finaliser says that nothing was sent, and must not be made a liar of.
+            raise RuntimeError("the block was left while the permission was asked for: do not send")
         self.hold = answer.hold
         if not answer.may_send:
             self._stage = Stage.NOT_OURS
-            raise NotPermitted(answer.hold)
+            raise NotPermitted(answer.hold, answer.denial)
         self._permitted()
         return answer.hold
 
@@ -186,6 +209,37 @@ class Guard:
     async def cache_hit(self) -> pb.ResolveResponse:
         """The answer came from the gateway's own cache: the provider was not called."""
         return await self._no_cost(kind=pb.NO_COST_KIND_GATEWAY_CACHE_HIT, nonce=self._nonce)
+
+    async def failed_before_dispatch(self, cause: pb.NeverSentCause.ValueType) -> pb.Hold:
+        """This attempt never left this process: the call may be tried by another route of the quote, after `begin_dispatch`.
+
+        If it is not, leaving the block settles the hold as never sent.
+        """
+        command = failed_command(
+            self.operation_id,
+            self._nonce,
+            cause,
+            attempt=self.hold.attempt.number,
+            adapter=self._adapter,
+            adapter_revision=self._revision,
+        )
+        self.hold = (await self._tell(command)).record_failed_before_dispatch.hold
+        self._stage, self._ended, self._nonce = Stage.FREE, self._nonce, secrets.token_hex(16)
+        return self.hold
+
+    async def record_receipt(self, receipt: str) -> pb.RecordReceiptResponse:
+        """The provider accepted the call, and gave this id for it. Its cost is still to be settled."""
+        command = receipt_command(
+            self.operation_id,
+            self._provider,
+            receipt,
+            attempt=self.hold.attempt.number,
+            adapter=self._adapter,
+            adapter_revision=self._revision,
+        )
+        answer = (await self._execute(command)).record_receipt
+        self.hold = answer.hold
+        return answer
 
     async def outcome_unknown(self, observation: str) -> pb.MarkOutcomeUnknownResponse:
         """Nobody here knows what became of the call; `observation` says what was seen, for people: "time-out"."""
@@ -226,7 +280,7 @@ class Guard:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._report is None and self._stage in (Stage.TOLD, Stage.NOT_OURS):
+        if self._report is None and self._stage in _NOTHING_TO_END:
             return
         leaving = self._leave("left without a resolution" if kind is None else f"left by {kind.__name__}")
         if error is not None and not isinstance(error, Exception):
@@ -238,24 +292,29 @@ class Guard:
         if failed is not None and error is not None:
             error.add_note(f"The ledger could not be told either: {failed}")
 
-    def _leave(self, observation: str) -> "asyncio.Task[LedgerError | None]":
+    def _leave(self, observation: str) -> "asyncio.Future[LedgerError | None]":
         """Begins the finaliser, with all that is known now."""
         self._rest()
+        self._left = True
+        asked = self._at_once or self._stage is Stage.BEGINNING
         leaving = Leaving(
             self._ledger.execute,
             self.operation_id,
             report=self._report,
             not_sent=self._stage in _NOT_SENT,
-            began=self._at_once or self._stage is Stage.BEGINNING,
-            nonce=self._nonce,
+            nonces=tuple(filter(None, (self._nonce if asked else "", self._ended))),
             observation=observation,
         )
         self._stage, self._report = Stage.TOLD, None
         return self._ledger.finalisers.start(self.operation_id, leaving.run(self._ledger.finalisers.bound))
 
     def _permitted(self) -> None:
-        self._stage = Stage.PERMITTED
-        self._heartbeat = Heartbeat(self._ledger.execute, self.operation_id, self._nonce, self._lease)
+        self._stage, self._heartbeat = Stage.PERMITTED, None
+        self._beat()
+
+    def _beat(self) -> None:
+        if self.may_continue:
+            self._heartbeat = Heartbeat(self._ledger.execute, self.operation_id, self._nonce, self._lease)
 
     def _rest(self) -> None:
         if self._heartbeat is not None:
@@ -271,6 +330,8 @@ class Guard:
     def evidence(self, usage: Usage | None = None, **facts: Any) -> pb.UsageEvidence:
         """What `settle` would bring, without bringing it: its arguments are the same."""
         if isinstance(usage, pb.UsageEvidence):
+            if any(facts.values()):
+                raise ValueError("a UsageEvidence is told as it is: put receipt, model and the rest into it")
             return usage
         flavor = self._request.quote.metered.api_flavor
         if usage is not None and not flavor:
@@ -300,8 +361,12 @@ class Guard:
         self._report = report
         try:
             result = await self._execute(report)
-        except Refused:
-            self._report = None
+        except LedgerError as error:
+            if isinstance(error, Refused):
+                self._report = None
+            if self._stage is Stage.PERMITTED:
+                # The block goes on, and so does the attempt.
+                self._beat()
             raise
         self._stage, self._report = Stage.TOLD, None
         return result

@@ -28,7 +28,9 @@ class Heartbeat:
         lease = DEFAULT_LEASE if lease is None else lease
         self.may_continue = True
         self._execute = execute
-        self._request = pb.HeartbeatRequest(operation_id=operation_id, nonce=nonce, lease=span(lease))
+        self._operation_id = operation_id
+        self._nonce = nonce
+        self._lease = lease
         self._pause = lease / _BEATS
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -44,8 +46,10 @@ class Heartbeat:
 
     async def _ask(self) -> None:
         self._timer = self._loop.call_later(self._pause.total_seconds(), self._beat)
+        # Made here: most calls are over before the first one is due.
+        request = pb.HeartbeatRequest(operation_id=self._operation_id, nonce=self._nonce, lease=span(self._lease))
         with contextlib.suppress(LedgerError):
-            answer = (await self._execute(pb.Command(heartbeat=self._request), self._pause)).heartbeat
+            answer = (await self._execute(pb.Command(heartbeat=request), self._pause)).heartbeat
             self.may_continue = answer.may_continue
         if not self.may_continue:
             self._timer.cancel()

@@ -33,7 +33,9 @@ def report_key(operation_id: str, command: str, report: Message) -> str:
 def _fitting(operation_id: str, ending: str) -> str:
     if len(operation_id) + len(ending) <= LONGEST:
         return operation_id + ending
-    return hashlib.sha256(operation_id.encode()).hexdigest() + ending
+    shortened = hashlib.sha256(operation_id.encode()).hexdigest() + ending
+    # A reference of a grant may be as long as a name.
+    return shortened if len(shortened) <= LONGEST else hashlib.sha256((operation_id + ending).encode()).hexdigest()
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -25,15 +25,14 @@ _NOTHING_TO_END: Final = frozenset({error_pb2.ERROR_REASON_NOT_FOUND, error_pb2.
 class Leaving:
     """`report` is what the caller had said and was not acknowledged. `not_sent`: the permission did not reach him.
 
-    `began`: he had asked for it, so that a dispatch with this nonce may be recorded.
+    `nonces`: those of the attempts that he had asked for, the newest first: a dispatch with one of them may be recorded.
     """
 
     execute: Callable[[pb.Command, timedelta | None], Awaitable[pb.CommandResult]]
     operation_id: str
     report: pb.Command | None
     not_sent: bool
-    began: bool
-    nonce: str
+    nonces: tuple[str, ...]
     observation: str
 
     async def run(self, seconds: float) -> LedgerError | None:
@@ -63,10 +62,17 @@ class Leaving:
         except Refused as refused:
             if refused.reason not in _NOTHING_TO_END:
                 raise
-            if self.began and refused.metadata.get("state") == "DISPATCHING":
-                proof = pb.NoCostProof(nonce=self.nonce)
-                proof.MergeFrom(_NOT_SENT)
+            if refused.metadata.get("state") == "DISPATCHING":
+                await self._prove_unsent(ends)
+
+    async def _prove_unsent(self, ends: float) -> None:
+        for nonce in self.nonces:
+            proof = pb.NoCostProof(nonce=nonce)
+            proof.MergeFrom(_NOT_SENT)
+            if nonce == self.nonces[-1]:
                 await self._tell(resolve_command(self.operation_id, proof), ends)
+            elif await self._accepted(resolve_command(self.operation_id, proof), ends):
+                return
 
     async def _tell(self, command: pb.Command, ends: float) -> None:
         left = ends - asyncio.get_running_loop().time()

@@ -4,28 +4,23 @@ Answers are the messages of ledger.v1, which are typed and plain: a class beside
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import grpc
 
-from ledger.client.commands import (
-    begin_command,
-    release_command,
-    request_of,
-    reserve_request,
-    resolve_command,
-    unknown_command,
-)
+from ledger.client.commands import request_of, reserve_request
 from ledger.client.connection import Client, connect
 from ledger.client.courier import Courier
 from ledger.client.finaliser import Finalisers
 from ledger.client.guard import Guard
 from ledger.client.keys import permission_key
 from ledger.client.lines import Batching
-from ledger.client.messages import Amount, Evidence, decimal, money
+from ledger.client.messages import Amount, decimal, money
+from ledger.client.operations import Operations
 from ledger.client.retry import Backoff, until_answered
 from ledger.client.watching import watch
 from ledger.v1 import budget_pb2, feed_pb2
@@ -37,12 +32,12 @@ DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
 DEFAULT_FINALISING: Final = timedelta(seconds=30)
 
 
-class Ledger:
+class Ledger(Operations):
     """One caller of one ledger: `async with Ledger.connect(address, token) as ledger`. Belongs to one event loop.
 
     Every method takes a `timeout`, the whole time for all tries (15 s if None, or what `connect` was given). Every command takes a
     `key`; without one it is derived from the operation and the command (see `ledger.client.keys`), never drawn.
-    They raise Refused, NotDone or WriteOutcomeUnknown (see `ledger.client.errors`).
+    They raise Refused, NotDone or WriteOutcomeUnknown (see `ledger.client.errors`). `finalising` is how long a finaliser may take.
     """
 
     def __init__(
@@ -63,21 +58,33 @@ class Ledger:
 
     @classmethod
     def connect(
-        cls, address: str, token: str, *, credentials: grpc.ChannelCredentials | None = None, **options: Any
-    ) -> "Ledger":
-        """The ledger at `host:port`, as the caller whose token it is. Without `credentials` the channel is not encrypted.
+        cls,
+        address: str,
+        token: str,
+        *,
+        root_certificate: Path | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        **options: Any,
+    ) -> Self:
+        """The ledger at `host:port`, as the caller whose token it is. `options` are those of the constructor.
 
-        `options` are those of the constructor: `timeout`, `finalising` (how long a finaliser may take), `batching`, `backoff`.
+        `root_certificate` is a PEM file: the ledger's own certificate must be signed by one in it. With neither it nor gRPC's
+        `credentials` the channel is not encrypted, and the token goes over it as it is: for one machine only.
         """
-        return cls(connect(address, token, credentials=credentials), **options)
+        return cls(connect(address, token, root_certificate=root_certificate, credentials=credentials), **options)
 
     async def close(self) -> None:
-        """Waits until the finalisers are done, within their bound; then ends every call and closes the connection."""
-        await self.finalisers.done()
-        await self._courier.close()
-        await self.stubs.close()
+        """Waits until the finalisers are done, within their bound; then ends every call and closes the connection.
 
-    async def __aenter__(self) -> "Ledger":
+        Whoever still waits is told NotDone or WriteOutcomeUnknown. A second time it does nothing.
+        """
+        try:
+            await self.finalisers.done()
+        finally:
+            await self._courier.close()
+            await self.stubs.close()
+
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -94,7 +101,7 @@ class Ledger:
         operation_id: str = "",
         heartbeat: timedelta | None = None,
         patience: timedelta | None = None,
-    ) -> AsyncIterator[feed_pb2.WatchResponse]:
+    ) -> AsyncGenerator[feed_pb2.WatchResponse, None]:
         """The change feed of the caller's tenant, for ever (see `ledger.client.watching`)."""
         request = feed_pb2.WatchRequest(
             resume_token=resume_token, from_now=from_now, types=types, operation_id=operation_id
@@ -142,73 +149,6 @@ class Ledger:
             timeout=timeout,
         )
 
-    async def reserve(
-        self,
-        operation_id: str,
-        *,
-        budgets: Sequence[str],
-        quote: pb.QuoteSpec,
-        key: str | None = None,
-        ttl: timedelta | None = None,
-        exclusive_key: str = "",
-        request_group: str = "",
-        labels: Mapping[str, str] | None = None,
-        dispatch: pb.Dispatch | None = None,
-        timeout: timedelta | None = None,
-    ) -> pb.ReserveResponse:
-        """Sets money aside on every budget of the path, or raises Refused. With `dispatch` it asks for the permission to send, too.
-
-        A refusal is remembered under its key: after a top-up ask with another `key`.
-        """
-        request = reserve_request(
-            operation_id, budgets, quote, key=key, ttl=ttl, exclusive_key=exclusive_key, request_group=request_group, labels=labels
-        )  # fmt: skip
-        if dispatch is not None:
-            request.begin_dispatch = True
-            request.dispatch.CopyFrom(dispatch)
-        return (await self.execute(pb.Command(reserve=request), timeout)).reserve
-
-    async def begin_dispatch(
-        self, operation_id: str, dispatch: pb.Dispatch, *, key: str | None = None, timeout: timedelta | None = None
-    ) -> pb.BeginDispatchResponse:
-        """Asks for the permission to send: send if, and only if, `may_send` of the answer is true.
-
-        It is also true where a lost answer was asked for again, because the nonce is the same.
-        """
-        return (await self.execute(begin_command(operation_id, dispatch, key=key), timeout)).begin_dispatch
-
-    async def resolve(
-        self,
-        operation_id: str,
-        evidence: Evidence,
-        *,
-        attempt: int = 0,
-        accept_overrun_reason: str = "",
-        key: str | None = None,
-        timeout: timedelta | None = None,
-    ) -> pb.ResolveResponse:
-        """Settles the hold on evidence: usage (`usage_evidence`), or a proof that there was no cost.
-
-        If the hold is not there yet, the evidence is kept for it: the answer is `parked`, and has no hold.
-        """
-        command = resolve_command(
-            operation_id, evidence, attempt=attempt, accept_overrun_reason=accept_overrun_reason, key=key
-        )
-        return (await self.execute(command, timeout)).resolve
-
-    async def mark_outcome_unknown(
-        self, operation_id: str, observation: str = "", *, key: str | None = None, timeout: timedelta | None = None
-    ) -> pb.MarkOutcomeUnknownResponse:
-        """Says that nobody here knows what became of the call. The money stays held until there is evidence."""
-        command = unknown_command(operation_id, observation, key=key)
-        return (await self.execute(command, timeout)).mark_outcome_unknown
-
-    async def release(
-        self, operation_id: str, *, key: str | None = None, timeout: timedelta | None = None
-    ) -> pb.ReleaseResponse:
-        """Gives the money back, without evidence: only before the dispatch."""
-        return (await self.execute(release_command(operation_id, key=key), timeout)).release
-
     async def get_hold(self, operation_id: str, *, timeout: timedelta | None = None) -> pb.Hold:
         """The hold of an operation, with its quote. Raises Refused with NOT_FOUND if there is none."""
         request = pb.GetHoldRequest(operation_id=operation_id)
@@ -220,7 +160,7 @@ class Ledger:
         state: pb.HoldState.ValueType = pb.HOLD_STATE_UNSPECIFIED,
         request_group: str = "",
         timeout: timedelta | None = None,
-    ) -> AsyncIterator[pb.Hold]:
+    ) -> AsyncGenerator[pb.Hold, None]:
         """The holds in order of operation_id, page by page; `timeout` is that of each page."""
         request = pb.ListHoldsRequest(state=state, request_group=request_group, page_size=1000)
         while True:
@@ -292,7 +232,7 @@ class Ledger:
         """
         key = getattr(request, "idempotency_key", "")
         answer: Response = await until_answered(
-            rpc, request, ends=self.ends(timeout), backoff=self._backoff, idempotency_key=key
+            self.stubs, rpc, request, ends=self.ends(timeout), backoff=self._backoff, idempotency_key=key
         )
         return answer
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import grpc.aio
 
-from ledger.client.errors import OUT_OF_TIME, Fate, Fault, error_of, fault_of_call
+from ledger.client.connection import Client
+from ledger.client.errors import CLOSED, CUT_OFF, NO_CONNECTION, OUT_OF_TIME, Fate, Fault, error_of, fault_of_call
 
 AGAIN: Final = frozenset({Fate.NOT_DONE, Fate.IN_DOUBT})
 DOUBTFUL: Final = frozenset({Fate.IN_DOUBT, Fate.FAULT})
@@ -37,24 +38,40 @@ class Backoff:
 
 
 async def until_answered(
-    rpc: Callable[..., Awaitable[Any]], request: Any, *, ends: float, backoff: Backoff, idempotency_key: str = ""
+    client: Client,
+    rpc: Callable[..., Awaitable[Any]],
+    request: Any,
+    *,
+    ends: float,
+    backoff: Backoff,
+    idempotency_key: str = "",
 ) -> Any:
-    """The answer of a single RPC, which is a question or has an idempotency key. `ends` is on the loop's clock.
+    """The answer of a single RPC of the client, which is a question or has an idempotency key. `ends` is on the loop's clock.
 
-    Raises Refused, NotDone or WriteOutcomeUnknown.
+    Raises Refused, NotDone or WriteOutcomeUnknown, the latter two also when the client is closed meanwhile.
     """
     loop = asyncio.get_running_loop()
     fault: Fault = OUT_OF_TIME
     tries, in_doubt = 0, False
-    while (left := ends - loop.time()) > 0:
+    while loop.time() < ends:
+        if not await client.connected(lambda: ends if loop.time() < ends else None):
+            fault = CLOSED if client.closed else fault if tries else NO_CONNECTION
+            break
         try:
-            return await rpc(request, timeout=min(left, backoff.one_try.total_seconds()))
+            # At least the time of a turn: what was waited for may have come at the last moment.
+            return await rpc(request, timeout=max(min(ends - loop.time(), backoff.one_try.total_seconds()), 0.001))
         except grpc.aio.AioRpcError as error:
             fault = fault_of_call(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not client.closed or (task is not None and task.cancelling()):
+                raise
+            # gRPC tells a call whose channel is closed in the way in which a task is told that it is cancelled.
+            fault = CUT_OFF
         tries += 1
         in_doubt = in_doubt or fault.fate in DOUBTFUL
         wait = backoff.seconds(tries)
-        if fault.fate not in AGAIN or loop.time() + wait >= ends:
+        if fault.fate not in AGAIN or client.closed or loop.time() + wait >= ends:
             break
         await asyncio.sleep(wait)
     raise error_of(fault, idempotency_key, in_doubt=in_doubt)

@@ -98,24 +98,13 @@ class Gateway:
                 return
             pass_by(Boundary.AFTER_ACCEPTANCE)
             receipt = answer.receipt()
-            await self._record_receipt(operation_id, receipt)
+            # From here the ledger knows that the call was accepted, and under which name to ask for it.
+            await operation.record_receipt(receipt)
             pass_by(Boundary.AFTER_RECEIPT)
             document = answer.document()
             if document is None:
                 raise NoUsageYet(operation_id)
             await operation.settle(document, receipt=receipt)
-
-    async def _record_receipt(self, operation_id: str, receipt: str) -> None:
-        """From here the ledger knows that the call was accepted, and under which name to ask for it."""
-        request = pb.RecordReceiptRequest(
-            idempotency_key=f"{operation_id}/receipt",
-            operation_id=operation_id,
-            provider=PROVIDER,
-            provider_receipt=receipt,
-            adapter=ADAPTER,
-            adapter_revision=ADAPTER_REVISION,
-        )
-        await self._ledger.execute(pb.Command(record_receipt=request))
 
     def _guard(self, operation_id: str) -> Guard:
         return self._ledger.guard(
@@ -125,6 +114,8 @@ class Gateway:
             provider=PROVIDER,
             lease=LEASE,
             executor=ADAPTER,
+            adapter=ADAPTER,
+            adapter_revision=ADAPTER_REVISION,
             request_group=self._plan.operation_id,
         )
 

@@ -6,17 +6,18 @@ import json
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ledger.client.calling import calling
+from ledger.client.calling import add_server, calling
 from ledger.holds.words import ADVICE, aligned, document, money, name, seconds_since, span
 from ledger.v1 import hold_pb2 as pb
 
 DESCRIPTION = "List the holds in a state, with their age and amount."
 EPILOG = """
-The age is that of the exposure: since the call was dispatched, or else since
-the money was set aside. The token is in SPEND_LEDGER_TOKEN.
+The age is that of the exposure: since the call was dispatched. Of a hold that
+never was it is the time since the money was set aside, in brackets. The token
+is in SPEND_LEDGER_TOKEN.
 
 examples:
-  spend-ledger hold list --server 127.0.0.1:7443 --state unknown
+  spend-ledger hold list --state unknown
   spend-ledger hold list --server 127.0.0.1:7443 --state unknown --json |
       jq 'sort_by(-.age_seconds) | .[0]'
 """
@@ -27,47 +28,46 @@ STATES = {
     "settled": pb.HOLD_STATE_SETTLED,
     "released": pb.HOLD_STATE_RELEASED,
 }
-PAGE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--server", required=True, metavar="HOST:PORT", help="the ledger")
+    add_server(parser)
     parser.add_argument("--state", choices=STATES, help="only those in this state")
     parser.add_argument("--group", default="", metavar="GROUP", help="only those of this request group")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    holds = asyncio.run(_ask(arguments.server, STATES.get(arguments.state, pb.HOLD_STATE_UNSPECIFIED), arguments.group))
+    holds = asyncio.run(_ask(arguments))
     if arguments.json:
         print(json.dumps([document(hold) | {"age_seconds": seconds_since(_exposed(hold))} for hold in holds]))
     elif holds:
-        print("\n".join(aligned([("operation", "state", "age", "amount", "attempt", ""), *map(_line, holds)])))
+        heading = ("operation", "state", "since dispatch", "amount", "attempt", "")
+        print("\n".join(aligned([heading, *map(_line, holds)])))
     else:
         print("There are none.")
     return 0
 
 
-async def _ask(server: str, state: pb.HoldState.ValueType, group: str) -> list[pb.Hold]:
-    request = pb.ListHoldsRequest(state=state, request_group=group, page_size=PAGE)
-    holds: list[pb.Hold] = []
-    async with calling(server) as client:
-        while True:
-            page = await client.holds.ListHolds(request)
-            holds += page.holds
-            if not page.next_page_token:
-                return holds
-            request.page_token = page.next_page_token
+async def _ask(arguments: argparse.Namespace) -> list[pb.Hold]:
+    state = STATES.get(arguments.state, pb.HOLD_STATE_UNSPECIFIED)
+    async with calling(arguments) as ledger:
+        return [hold async for hold in ledger.list_holds(state=state, request_group=arguments.group)]
 
 
 def _exposed(hold: pb.Hold) -> Timestamp:
     return hold.attempt.dispatch_time if hold.attempt.HasField("dispatch_time") else hold.create_time
 
 
+def _age(hold: pb.Hold) -> str:
+    age = span(seconds_since(_exposed(hold)))
+    return age if hold.attempt.HasField("dispatch_time") else f"({age})"
+
+
 def _line(hold: pb.Hold) -> tuple[str, ...]:
     return (
         hold.operation_id,
         name(pb.HoldState.Name, hold.state, "HOLD_STATE_"),
-        span(seconds_since(_exposed(hold))),
+        _age(hold),
         money(hold.amount),
         str(hold.attempt.number or "-"),
         ADVICE.get(hold.recovery_action, ""),

@@ -5,7 +5,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 
-from ledger.client.calling import calling
+from ledger.client.calling import add_server, calling
 from ledger.holds.words import ADVICE, aligned, document, instant, money, name
 from ledger.v1 import hold_pb2 as pb
 
@@ -28,11 +28,11 @@ PAGE = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operation", metavar="OPERATION", help="the hold, by its operation")
-    parser.add_argument("--server", required=True, metavar="HOST:PORT", help="the ledger that has the hold")
+    add_server(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    hold, events = asyncio.run(_ask(arguments.server, arguments.operation))
+    hold, events = asyncio.run(_ask(arguments))
     if arguments.json:
         print(json.dumps({"hold": document(hold), "events": [document(event) for event in events]}))
     else:
@@ -40,13 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(server: str, operation: str) -> tuple[pb.Hold, list[pb.HoldEvent]]:
-    async with calling(server) as client:
-        hold = (await client.holds.GetHold(pb.GetHoldRequest(operation_id=operation))).hold
-        request = pb.ListHoldEventsRequest(operation_id=operation, page_size=PAGE)
+async def _ask(arguments: argparse.Namespace) -> tuple[pb.Hold, list[pb.HoldEvent]]:
+    async with calling(arguments) as ledger:
+        hold = await ledger.get_hold(arguments.operation)
+        request = pb.ListHoldEventsRequest(operation_id=arguments.operation, page_size=PAGE)
         events: list[pb.HoldEvent] = []
         while True:
-            page = await client.holds.ListHoldEvents(request)
+            page = await ledger.ask(ledger.stubs.holds.ListHoldEvents, request)
             events += page.events
             if not page.next_page_token:
                 return hold, events

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from ledger.client import LedgerError, watch
-from ledger.client.calling import CannotReach, calling
+from ledger.client import watch
+from ledger.client.calling import add_server, calling
 from ledger.holds.words import document, instant, money, name
 from ledger.v1 import feed_pb2 as pb
 from ledger.v1 import hold_pb2, journal_pb2
@@ -32,7 +32,7 @@ _PATIENCE = timedelta(seconds=60)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--server", required=True, metavar="HOST:PORT", help="the ledger")
+    add_server(parser)
     begin = parser.add_mutually_exclusive_group()
     begin.add_argument("--resume", default="", metavar="TOKEN", help="go on after this resume_token")
     begin.add_argument("--from-now", action="store_true", help="only what comes from now on")
@@ -47,19 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
         types=[TYPES[chosen] for chosen in arguments.type],
         operation_id=arguments.operation,
     )
-    asyncio.run(_follow(arguments.server, request, _as_json if arguments.json else _as_text))
+    asyncio.run(_follow(arguments, request))
     return 0
 
 
-async def _follow(server: str, request: pb.WatchRequest, written: Callable[[pb.WatchResponse], Iterator[str]]) -> None:
-    async with calling(server) as client:
-        try:
-            async for response in watch(client, request, patience=_PATIENCE):
-                for line in written(response):
-                    print(line)
-                print(end="", flush=True)
-        except LedgerError as error:
-            raise CannotReach(f"The ledger at {server} ends the feed: {error}") from error
+async def _follow(arguments: argparse.Namespace, request: pb.WatchRequest) -> None:
+    written = _as_json if arguments.json else _as_text
+    async with calling(arguments) as ledger:
+        async for response in watch(ledger.stubs, request, patience=_PATIENCE):
+            for line in written(response):
+                print(line)
+            print(end="", flush=True)
 
 
 def _as_json(response: pb.WatchResponse) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ledger.client import Client
-from ledger.client.calling import TOKEN_VARIABLE, CannotReach, calling
+from ledger.client import Ledger
+from ledger.client.calling import TOKEN_VARIABLE, CannotReach, add_root_certificate, calling
 from ledger.domain.cards import PriceCard
 from ledger.prices import files
 from ledger.prices.pricing import moment
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", required=True, choices=("genai-prices", "litellm"), help="what the file is")
     parser.add_argument("--dry-run", action="store_true", help="put nothing")
     parser.add_argument("--server", metavar="HOST:PORT", help="the ledger; not needed for a dry run")
+    add_root_certificate(parser)
     parser.add_argument("--allow", action="append", default=[], metavar="MODEL", help="believe the rates of this entry")
     parser.add_argument("--at", type=moment, metavar="TIME", help="the prices in force at this time, ISO 8601 (now)")
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     taken = fitted(sane(entry, arguments.allow) for entry in found)
     standing: Standing = {}
     if arguments.server is not None:
-        standing = asyncio.run(_compared(arguments.server, taken, put=not arguments.dry_run))
+        standing = asyncio.run(_compared(arguments, taken))
     elif not arguments.dry_run:
         raise CannotReach("--server says which ledger to put the cards into; --dry-run needs none.")
     told = report(taken, standing, compared=arguments.server is not None)
@@ -97,19 +98,20 @@ def _fit(entry: Entry) -> Entry:
         return entry.refused(f"{invalid.path} {invalid.rule}")
 
 
-async def _compared(server: str, taken: Sequence[Taken], *, put: bool) -> Standing:
+async def _compared(arguments: argparse.Namespace, taken: Sequence[Taken]) -> Standing:
     """The cards that stood before; and unless it is a dry run, those that differ were put."""
-    async with calling(server) as client:
-        standing = await _standing(client)
-        if put:
-            await _put(client, [t.entry.card for t in taken if t.entry.card is not None and not t.same_as], standing)
+    async with calling(arguments) as ledger:
+        standing = await _standing(ledger)
+        if not arguments.dry_run:
+            await _put(ledger, [t.entry.card for t in taken if t.entry.card is not None and not t.same_as], standing)
         return standing
 
 
-async def _standing(client: Client) -> Standing:
+async def _standing(ledger: Ledger) -> Standing:
     standing, token = {}, ""
     while True:
-        page = await client.prices.ListPriceCards(price_pb2.ListPriceCardsRequest(page_size=PAGE, page_token=token))
+        request = price_pb2.ListPriceCardsRequest(page_size=PAGE, page_token=token)
+        page = await ledger.ask(ledger.stubs.prices.ListPriceCards, request)
         for message in page.cards:
             version = message.version
             message.ClearField("version")
@@ -120,7 +122,7 @@ async def _standing(client: Client) -> Standing:
             return standing
 
 
-async def _put(client: Client, cards: Sequence[PriceCard], standing: Standing) -> None:
+async def _put(ledger: Ledger, cards: Sequence[PriceCard], standing: Standing) -> None:
     waiting = iter(cards)
 
     async def worker() -> None:
@@ -130,9 +132,8 @@ async def _put(client: Client, cards: Sequence[PriceCard], standing: Standing) -
                 message = price_pb2.PriceCard()
                 write_card(message, card)
                 message.ClearField("digest")
-                await client.prices.PutPriceCard(
-                    price_pb2.PutPriceCardRequest(idempotency_key=_key(card, version), card=message)
-                )
+                request = price_pb2.PutPriceCardRequest(idempotency_key=_key(card, version), card=message)
+                await ledger.ask(ledger.stubs.prices.PutPriceCard, request)
 
     await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ledger.client.calling import CannotReach, calling
+from ledger.client.calling import CannotReach, add_root_certificate, calling
 from ledger.domain.cards import GROUPS, MAX_QUANTITY, STANDARD_TIER, PriceCard
 from ledger.domain.explain import explain
 from ledger.domain.money import ZERO, plain
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT:FILE",
         help="litellm:FILE or genai-prices:FILE to make the card from",
     )
+    add_root_certificate(parser)
     parser.add_argument(
         "--ceiling",
         action="append",
@@ -128,8 +129,9 @@ async def _ask(arguments: argparse.Namespace, ceilings: Mapping[str, int]) -> An
         )
     )  # fmt: skip
     try:
-        async with calling(arguments.server) as client:
-            found = await client.prices.PreviewQuote(price_pb2.PreviewQuoteRequest(quote=spec))
+        async with calling(arguments) as ledger:
+            request = price_pb2.PreviewQuoteRequest(quote=spec)
+            found = await ledger.ask(ledger.stubs.prices.PreviewQuote, request)
     except CannotReach as error:
         if error.reason not in ("UNQUOTABLE", "NOT_FOUND"):
             raise

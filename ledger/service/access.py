@@ -44,6 +44,7 @@ ROLES: dict[str, frozenset[Role]] = {
     BUDGETS + "CreateBudget": _ADMIN,
     BUDGETS + "GetBudget": _ANY,
     BUDGETS + "ListBudgets": _BOOKS,
+    BUDGETS + "ListPeriods": _BOOKS,
     BUDGETS + "GrantBudget": _TREASURY,
     BUDGETS + "UpdateBudget": _TREASURY,
     BUDGETS + "CloseBudget": _ADMIN,

@@ -8,7 +8,8 @@ from ledger.service.errors import Refused
 from ledger.service.interceptor import Context, caller
 from ledger.service.questions import ask, fill, found
 from ledger.service.translate import budgets, queries
-from ledger.service.translate.books import write_budget
+from ledger.service.translate.answers import write_time
+from ledger.service.translate.books import write_balances, write_budget
 from ledger.service.translate.fields import identifier
 from ledger.store import read
 from ledger.v1 import budget_pb2 as pb
@@ -72,6 +73,31 @@ class Budgets(BudgetServiceServicer):
         response = pb.ListBudgetsResponse()
         response.next_page_token = fill(response.budgets, page, place, _write_state)
         return response
+
+    async def ListPeriods(self, request: pb.ListPeriodsRequest, _context: Context) -> pb.ListPeriodsResponse:
+        tenant = caller().tenant
+        place, budget_id = queries.periods(request, caller())
+        page = await ask(
+            self._reader,
+            lambda connection: read.list_periods(connection, tenant, budget_id, limit=place.size, after=place.after),
+        )
+        if place.after is None and not page.items:
+            # A budget has a book from its beginning on.
+            found(None, "budget", "budget_id", budget_id)
+        response = pb.ListPeriodsResponse()
+        response.next_page_token = fill(response.periods, page, place, _write_period)
+        return response
+
+
+def _write_period(message: pb.BudgetPeriod, state: read.PeriodState) -> None:
+    book = state.book
+    assert book.period_start is not None, "the book of a budget has a period"
+    write_time(message.start_time, book.period_start)
+    if book.period_end is not None:
+        write_time(message.end_time, book.period_end)
+    message.closed = book.closed
+    write_balances(message.balances, book, state.as_of)
+    message.crossed_thresholds.extend(book.crossed)
 
 
 def _write_state(message: pb.Budget, state: read.BudgetState) -> None:

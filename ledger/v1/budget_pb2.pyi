@@ -538,6 +538,95 @@ class ListBudgetsResponse(_message.Message):
 Global___ListBudgetsResponse: _TypeAlias = ListBudgetsResponse  # noqa: Y015
 
 @_typing.final
+class BudgetPeriod(_message.Message):
+    """A period of a budget that somebody reserved, granted or changed the settings in: others were never opened."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    CLOSED_FIELD_NUMBER: _builtins.int
+    BALANCES_FIELD_NUMBER: _builtins.int
+    CROSSED_THRESHOLDS_FIELD_NUMBER: _builtins.int
+    closed: _builtins.bool
+    """A later one was opened: nothing new is reserved in this."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Absent: it has none."""
+
+    @_builtins.property
+    def balances(self) -> Global___Balances: ...
+    @_builtins.property
+    def crossed_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        closed: _builtins.bool = ...,
+        balances: Global___Balances | None = ...,
+        crossed_thresholds: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["balances", b"balances", "end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balances", b"balances", "closed", b"closed", "crossed_thresholds", b"crossed_thresholds", "end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetPeriod: _TypeAlias = BudgetPeriod  # noqa: Y015
+
+@_typing.final
+class ListPeriodsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BUDGET_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    budget_id: _builtins.str
+    """Required."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        budget_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_id", b"budget_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPeriodsRequest: _TypeAlias = ListPeriodsRequest  # noqa: Y015
+
+@_typing.final
+class ListPeriodsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PERIODS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def periods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetPeriod]: ...
+    def __init__(
+        self,
+        *,
+        periods: _abc.Iterable[Global___BudgetPeriod] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "periods", b"periods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPeriodsResponse: _TypeAlias = ListPeriodsResponse  # noqa: Y015
+
+@_typing.final
 class GrantBudgetRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -50,6 +50,11 @@ class BudgetServiceStub:
                 request_serializer=ledger_dot_v1_dot_budget__pb2.ListBudgetsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_budget__pb2.ListBudgetsResponse.FromString,
                 _registered_method=True)
+        self.ListPeriods = channel.unary_unary(
+                '/ledger.v1.BudgetService/ListPeriods',
+                request_serializer=ledger_dot_v1_dot_budget__pb2.ListPeriodsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_budget__pb2.ListPeriodsResponse.FromString,
+                _registered_method=True)
         self.GrantBudget = channel.unary_unary(
                 '/ledger.v1.BudgetService/GrantBudget',
                 request_serializer=ledger_dot_v1_dot_budget__pb2.GrantBudgetRequest.SerializeToString,
@@ -92,6 +97,14 @@ class BudgetServiceServicer:
 
     def ListBudgets(self, request, context):
         """In order of budget_id. Roles: finance, auditor, admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPeriods(self, request, context):
+        """The periods that were opened, the newest first, each with its balances as they are now: what comes free or is missing in an
+        ended one still moves them. Roles: finance, auditor, admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,6 +161,11 @@ def add_BudgetServiceServicer_to_server(servicer, server):
                     servicer.ListBudgets,
                     request_deserializer=ledger_dot_v1_dot_budget__pb2.ListBudgetsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_budget__pb2.ListBudgetsResponse.SerializeToString,
+            ),
+            'ListPeriods': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPeriods,
+                    request_deserializer=ledger_dot_v1_dot_budget__pb2.ListPeriodsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_budget__pb2.ListPeriodsResponse.SerializeToString,
             ),
             'GrantBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.GrantBudget,
@@ -252,6 +270,33 @@ class BudgetService:
             '/ledger.v1.BudgetService/ListBudgets',
             ledger_dot_v1_dot_budget__pb2.ListBudgetsRequest.SerializeToString,
             ledger_dot_v1_dot_budget__pb2.ListBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPeriods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.BudgetService/ListPeriods',
+            ledger_dot_v1_dot_budget__pb2.ListPeriodsRequest.SerializeToString,
+            ledger_dot_v1_dot_budget__pb2.ListPeriodsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class BudgetServiceStub:
     """Roles: gateway, finance, auditor, admin."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_budget_pb2.ListBudgetsRequest, _budget_pb2.ListBudgetsResponse]
     """In order of budget_id. Roles: finance, auditor, admin."""
+    ListPeriods: _grpc.UnaryUnaryMultiCallable[_budget_pb2.ListPeriodsRequest, _budget_pb2.ListPeriodsResponse]
+    """The periods that were opened, the newest first, each with its balances as they are now: what comes free or is missing in an
+    ended one still moves them. Roles: finance, auditor, admin.
+    """
     GrantBudget: _grpc.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]
     """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
     periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
@@ -69,6 +73,10 @@ class BudgetServiceAsyncStub(BudgetServiceStub):
     """Roles: gateway, finance, auditor, admin."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_budget_pb2.ListBudgetsRequest, _budget_pb2.ListBudgetsResponse]  # type: ignore[assignment]
     """In order of budget_id. Roles: finance, auditor, admin."""
+    ListPeriods: _aio.UnaryUnaryMultiCallable[_budget_pb2.ListPeriodsRequest, _budget_pb2.ListPeriodsResponse]  # type: ignore[assignment]
+    """The periods that were opened, the newest first, each with its balances as they are now: what comes free or is missing in an
+    ended one still moves them. Roles: finance, auditor, admin.
+    """
     GrantBudget: _aio.UnaryUnaryMultiCallable[_budget_pb2.GrantBudgetRequest, _budget_pb2.GrantBudgetResponse]  # type: ignore[assignment]
     """Adds money to the period that it is now; what is in deficit is repaid first. Money paid in advance belongs on a budget without
     periods, or with rollover ALL: where nothing is carried on, what is left of it stays in its period. Roles: finance, admin.
@@ -114,6 +122,16 @@ class BudgetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_budget_pb2.ListBudgetsResponse, _abc.Awaitable[_budget_pb2.ListBudgetsResponse]]:
         """In order of budget_id. Roles: finance, auditor, admin."""
+
+    @_abc_1.abstractmethod
+    def ListPeriods(
+        self,
+        request: _budget_pb2.ListPeriodsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_budget_pb2.ListPeriodsResponse, _abc.Awaitable[_budget_pb2.ListPeriodsResponse]]:
+        """The periods that were opened, the newest first, each with its balances as they are now: what comes free or is missing in an
+        ended one still moves them. Roles: finance, auditor, admin.
+        """
 
     @_abc_1.abstractmethod
     def GrantBudget(

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import grpc
-from google.rpc import error_details_pb2, status_pb2
+import grpc.aio
 from sqlalchemy import text
 
-from ledger.audit.check import check
+from ledger.client import error_reason
 from ledger.domain.model import Role
 from ledger.service import tokens
 from ledger.store.database import Database
@@ -32,6 +32,7 @@ from ledger.v1.hold_pb2_grpc import HoldServiceStub
 from ledger.v1.journal_pb2_grpc import JournalServiceStub
 from ledger.v1.money_pb2 import Money
 from ledger.v1.price_pb2_grpc import PriceServiceStub
+from tests.watching import violations
 
 ROOT = Path(__file__).parents[2]
 BOUND_SECONDS = 30.0
@@ -195,11 +196,12 @@ class LiveLedger:
 
     def violations(self) -> list[str]:
         """Every law that does not hold, with examples."""
-        database = Database(self.database_url, pool_size=1)
-        try:
-            return [f"{law.law}: {law.title}: {law.examples}" for law in check(database) if law.violations]
-        finally:
-            database.close()
+        return violations(self.database_url)
+
+    def logged(self, message: str) -> int:
+        """How often the servers, since they were last started, have logged this."""
+        said = f'"message": {json.dumps(message)}'
+        return sum(server.log_path.read_text().count(said) for server in self.servers)
 
     def close(self) -> None:
         for channel in self._channels:
@@ -219,40 +221,36 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor):
         return continuation(details, request)
 
 
-def reason_of(error: BaseException) -> tuple[str, dict[str, str]]:
-    """The reason and the metadata of a refused call; ("", {}) if it has none."""
-    for key, value in error.trailing_metadata() or ():  # type: ignore[attr-defined] # grpc.RpcError is a grpc.Call too
-        if key == "grpc-status-details-bin":
-            for detail in status_pb2.Status.FromString(value).details:
-                info = error_details_pb2.ErrorInfo()
-                if detail.Unpack(info):
-                    return info.reason, dict(info.metadata)
-    return "", {}
+def reason_of(error: BaseException) -> str:
+    """Why a call was refused; the status, if the ledger did not say."""
+    told = error_reason(error)
+    if told is None:
+        assert isinstance(error, grpc.Call | grpc.aio.AioRpcError)
+        return str(error.code().name)
+    return told.reason
 
 
-class refused:  # noqa: N801 - reads as a sentence: with refused("HOLD_STATE")
+class Refusal:
+    """Why a call was refused; known when its block is left."""
+
+    reason: str = ""
+    metadata: Mapping[str, str] = {}
+
+
+@contextmanager
+def refused(reason: str) -> Iterator[Refusal]:
     """The call in the block must be refused for this reason."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        self.metadata: dict[str, str] = {}
-
-    def __enter__(self) -> "refused":
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        assert isinstance(error, grpc.RpcError), f"not refused, but {self.reason} was due"
-        reason, self.metadata = reason_of(error)
-        assert reason == self.reason
-        return True
+    told = Refusal()
+    try:
+        yield told
+    except grpc.RpcError as error:
+        info = error_reason(error)
+        told.reason, told.metadata = (reason_of(error), {}) if info is None else (info.reason, info.metadata)
+    assert told.reason == reason
 
 
-def usd(amount: Decimal) -> Money:
-    return Money(amount=plain(amount), currency="USD")
-
-
-def plain(amount: Decimal) -> str:
-    return format(amount, "f")
+def usd(amount: Decimal | str) -> Money:
+    return Money(amount=format(Decimal(amount), "f"), currency="USD")
 
 
 def state(hold: Hold) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -11,11 +12,10 @@ from typing import Any
 import grpc
 import psycopg
 
-from ledger.client import Client, connect, error_reason
+from ledger.client import Client, connect
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest
-from ledger.v1.money_pb2 import Money
-from tests.acceptance.harness import LiveLedger
+from tests.acceptance.harness import LiveLedger, reason_of, usd
 
 CALLERS = 16
 COST = Decimal("0.3")
@@ -40,6 +40,7 @@ def open_budget(live: LiveLedger) -> None:
 class Load:
     """Drives holds until `stopping`, and then ends what it began. `timeout` (seconds) is that of each call.
 
+    `repeated` counts the calls that had to be repeated, by what they were told.
     `disturbed` counts the operations during which `disturbances()` grew or a call had to be repeated.
     """
 
@@ -49,7 +50,7 @@ class Load:
     disturbances: Callable[[], int] = lambda: 0
     acknowledged: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
-    repeated: int = 0
+    repeated: Counter[str] = field(default_factory=Counter)
     disturbed: int = 0
     stopping: bool = False
     _numbers: Iterator[int] = field(default_factory=count)
@@ -67,7 +68,7 @@ class Load:
 
     def _life(self, client: Client, operation: str) -> Iterator[tuple[Callable[..., Any], Any]]:
         nonce = f"nonce-{operation}-{random.getrandbits(64)}"
-        agreed = hold_pb2.FixedQuote(amount=Money(amount="1", currency="USD"), provider="p", reason="load")
+        agreed = hold_pb2.FixedQuote(amount=usd("1"), provider="p", reason="load")
         yield (
             client.holds.Reserve,
             hold_pb2.ReserveRequest(
@@ -91,7 +92,7 @@ class Load:
                 usage=hold_pb2.UsageEvidence(
                     source=hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE,
                     provider="p",
-                    charged=Money(amount=str(COST), currency="USD"),
+                    charged=usd(COST),
                 ),
             ),
         )
@@ -104,10 +105,10 @@ class Load:
                 answer = await method(request, timeout=self.timeout)
             except grpc.aio.AioRpcError as error:
                 if error.code() not in AGAIN:
-                    self._wrong(request, f"{error_reason(error)} {error}")
+                    self._wrong(request, f"{reason_of(error)} {error}")
                     return repeats
                 repeats += 1
-                self.repeated += 1
+                self.repeated[reason_of(error)] += 1
                 await asyncio.sleep(random.uniform(0.01, 0.05))
             else:
                 if not getattr(answer, "may_send", True) and isinstance(request, hold_pb2.BeginDispatchRequest):

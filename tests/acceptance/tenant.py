@@ -15,7 +15,7 @@ import psycopg
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from ledger.v1 import budget_pb2, hold_pb2, journal_pb2, money_pb2, price_pb2
-from tests.acceptance.harness import LiveLedger, Stubs, reason_of
+from tests.acceptance.harness import LiveLedger, Stubs, reason_of, usd
 
 Answer = TypeVar("Answer")
 
@@ -259,24 +259,6 @@ class Tenant:
         ]
 
 
-class Refusal:
-    """Why a call was refused; known when its block is left."""
-
-    reason: str = ""
-    metadata: Mapping[str, str] = {}
-
-
-@contextmanager
-def refused(reason: str) -> Iterator[Refusal]:
-    """The call in the block must be refused for this reason."""
-    told = Refusal()
-    try:
-        yield told
-    except grpc.RpcError as error:
-        told.reason, told.metadata = reason_of(error)
-    assert told.reason == reason
-
-
 def at_once(*calls: Callable[[], Answer]) -> list[Answer | str]:
     """The answers of calls that are made at the same time, or the reason why one was refused."""
 
@@ -284,7 +266,7 @@ def at_once(*calls: Callable[[], Answer]) -> list[Answer | str]:
         try:
             return call()
         except grpc.RpcError as error:
-            return reason_of(error)[0]
+            return reason_of(error)
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(told, calls))
@@ -331,10 +313,6 @@ def provider_socket() -> Iterator[tuple[str, Callable[[], bytes]]]:
 def nonce_of(operation: str) -> str:
     """What the process that sends keeps in its memory."""
     return f"nonce-of-{operation}-0123456789"
-
-
-def usd(amount: str) -> money_pb2.Money:
-    return money_pb2.Money(amount=amount, currency="USD")
 
 
 def fixed(amount: str, currency: str = "USD", tolerance: str = "", reason: str = "agreed") -> hold_pb2.QuoteSpec:

@@ -6,7 +6,9 @@ import psycopg
 import pytest
 
 from ledger.v1 import budget_pb2
-from tests.acceptance.tenant import Tenant, at_once, fixed, metered, refused
+from tests.acceptance.harness import refused
+from tests.acceptance.tenant import Tenant, at_once, fixed, metered
+from tests.watching import used_at_each_moment
 
 GPT = ("input_tokens 3", "output_tokens 15")
 LONG = (
@@ -14,17 +16,6 @@ LONG = (
     "input_tokens 4 above 272000", "cache_read_tokens 0.4 above 272000", "cache_write_tokens 5 above 272000",
     "output_tokens 18 above 272000",
 )  # fmt: skip
-
-
-def used_at_each_moment(acme: Tenant) -> list[Decimal]:
-    """held + unknown + spent of the team after each of its entries, in their order."""
-    with psycopg.connect(acme.live.database_url) as connection:
-        rows = connection.execute(
-            "SELECT sum(sum(-amount)) OVER (ORDER BY max(version)) FROM posting WHERE tenant = %s AND book_id = 'team#0'"
-            " AND account IN ('HELD', 'UNKNOWN', 'SPENT') GROUP BY entry_id",
-            [acme.name],
-        ).fetchall()
-    return [used for (used,) in rows]
 
 
 def test_of_eight_reserves_of_090_at_once_a_cap_of_1_admits_one(acme: Tenant) -> None:
@@ -44,7 +35,7 @@ def test_a_cap_is_kept_at_every_moment(acme: Tenant) -> None:
         acme.charge(f"op-{number}", "0.10")
 
     at_once(*[lambda number=number: life(number) for number in range(24)])
-    used = used_at_each_moment(acme)
+    used = used_at_each_moment(acme.live.database_url, acme.name, "team#0")
     assert max(used) <= 1
     assert used[-1] == Decimal("0.1") * len(acme.in_state("SETTLED")) > 0
     assert acme.in_state("OUTCOME_UNKNOWN") == []
@@ -195,13 +186,6 @@ def test_holds_that_collide_in_the_database_are_never_called_a_lack_of_money(acm
 
     assert at_once(*[lambda number=number: reserve(number) for number in range(40)]) == [None] * 40
     assert acme.balances("a") == acme.balances("b") == {"authority": "100", "available": "60", "held": "40"}
-
-
-def test_a_hold_in_euros_against_a_budget_in_dollars_is_refused(acme: Tenant) -> None:
-    acme.budget()
-    with refused("CURRENCY_MISMATCH"):
-        acme.reserve("op-1", fixed("1", currency="EUR"))
-    assert acme.balances() == {"authority": "100", "available": "100"}
 
 
 def test_a_program_that_bypasses_the_service_cannot_take_available_below_its_floor(acme: Tenant) -> None:

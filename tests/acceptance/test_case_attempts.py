@@ -5,7 +5,8 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 
 from ledger.v1 import hold_pb2
-from tests.acceptance.tenant import Tenant, nonce_of, refused
+from tests.acceptance.harness import refused
+from tests.acceptance.tenant import Tenant, nonce_of
 
 OTHER = "nonce-of-another-process"
 REFUSED = hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import grpc
 import pytest
 
 from ledger.v1 import error_pb2, hold_pb2, journal_pb2
-from tests.acceptance.tenant import Tenant, at_once, metered, refused
+from tests.acceptance.harness import refused
+from tests.acceptance.tenant import Tenant, at_once, metered
 
 REFUSED_BY_PROVIDER = hold_pb2.NoCostProof(
     kind=hold_pb2.NO_COST_KIND_REJECTED_BEFORE_EXECUTION, provider_status=429, provider_request_id="request-1"
@@ -243,5 +243,9 @@ def test_what_is_malformed_is_named(acme: Tenant, field: str, fields: dict[str, 
     with refused("INVALID_FIELD") as told:
         acme.correct("op-1", digest="a" * 64, **given)
     assert told.metadata["field"] == field
-    with pytest.raises(grpc.RpcError):
+
+
+def test_a_list_of_resolutions_names_its_operation(acme: Tenant) -> None:
+    with refused("INVALID_FIELD") as told:
         acme.finance.holds.ListResolutions(hold_pb2.ListResolutionsRequest())
+    assert told.metadata["field"] == "operation_id"

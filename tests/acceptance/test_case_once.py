@@ -4,7 +4,8 @@ import psycopg
 import pytest
 
 from ledger.v1 import hold_pb2
-from tests.acceptance.tenant import Tenant, at_once, fault, fixed, refused
+from tests.acceptance.harness import refused
+from tests.acceptance.tenant import Tenant, at_once, fault, fixed
 
 
 def test_two_settles_with_the_same_usage_and_other_response_ids_are_one_fact(acme: Tenant) -> None:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -17,8 +16,9 @@ from ledger.demo import replies
 from ledger.demo.books import RATES
 from ledger.demo.gateway import Call, Gateway, NeverSent, Unknown
 from ledger.demo.provider import FakeProvider, Mode
-from tests.acceptance.harness import ROOT
-from tests.acceptance.tenant import ESTIMATE, RECORD, Tenant, closed_port, fault, metered, provider_socket, refused
+from tests.acceptance.harness import ROOT, refused
+from tests.acceptance.tenant import ESTIMATE, RECORD, Tenant, closed_port, fault, metered, provider_socket
+from tests.watching import until_waiting
 
 MODEL = replies.OPENAI_MODEL
 # What the fake provider charges for a call of this model: 1 600 x 2.5 + 2 400 x 1.25 + 500 x 10, per million
@@ -150,6 +150,7 @@ def test_a_gateway_that_is_killed_after_the_reserve_frees_its_hold_by_expiry(acm
         assert acme.stands("op-1") == "RESERVED"
         gateway.kill()
         assert gateway.wait() == -signal.SIGKILL
+    acme.live.let_time_run_out(acme.name, "op-1")
     acme.live.wait_for_state(acme.gateway, "op-1", "RELEASED")
     hold = acme.hold("op-1")
     assert hold.update_time.ToDatetime() >= hold.expire_time.ToDatetime()
@@ -163,6 +164,7 @@ def test_a_gateway_that_is_killed_after_the_dispatch_leaves_an_unknown_outcome_o
         gateway.kill()
         assert gateway.wait() == -signal.SIGKILL
     assert acme.stands("op-1") == "DISPATCHING"
+    acme.live.let_time_run_out(acme.name, "op-1")
     acme.live.wait_for_state(acme.gateway, "op-1", "OUTCOME_UNKNOWN")
     assert acme.in_state("OUTCOME_UNKNOWN") == ["op-1"]
     assert acme.balances() == {"authority": "1", "available": "0.97", "unknown": "0.03"}
@@ -176,8 +178,10 @@ def test_nothing_is_swept_of_a_call_that_was_sent_and_a_late_settle_under_anothe
     acme.reserve("op-1", "6", send=True, key="first")
     acme.live.let_time_run_out(acme.name, "op-1")
     acme.live.wait_for_state(acme.gateway, "op-1", "OUTCOME_UNKNOWN")
-    # The sweep of this server looks every 50 ms.
-    time.sleep(0.3)
+    # The sweep comes by again.
+    acme.reserve("another", "1")
+    acme.live.let_time_run_out(acme.name, "another")
+    acme.live.wait_for_state(acme.gateway, "another", "RELEASED")
     assert acme.stands("op-1") == "OUTCOME_UNKNOWN"
     assert acme.balances() == {"authority": "100", "available": "94", "unknown": "6"}
     assert not acme.charge("op-1", "5", response_id="late").replayed
@@ -221,7 +225,7 @@ def test_a_server_that_is_killed_while_it_writes_has_not_claimed_the_key(acme: T
     with psycopg.connect(acme.live.database_url) as other:
         other.execute("SELECT 1 FROM book WHERE tenant = %s FOR UPDATE", [acme.name])
         under_way = acme.gateway.holds.Reserve.future(acme.reservation("op-1", "5", key="k1"))
-        time.sleep(0.2)
+        until_waiting(acme.live.database_url)
         server.kill()
         assert under_way.exception(timeout=30) is not None
     server.start()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ledger.v1 import budget_pb2, hold_pb2
-from tests.acceptance.harness import LiveLedger, live_ledger
-from tests.acceptance.tenant import Tenant, at_once, refused
+from tests.acceptance.harness import LiveLedger, live_ledger, refused
+from tests.acceptance.tenant import Tenant, at_once
 
 WEBHOOK = hold_pb2.EVIDENCE_SOURCE_WEBHOOK
 

@@ -11,7 +11,8 @@ import pytest
 from ledger.client import connect
 from ledger.usage import merge_stream
 from ledger.v1 import hold_pb2
-from tests.acceptance.tenant import RESPONSE, Tenant, metered, refused
+from tests.acceptance.harness import refused
+from tests.acceptance.tenant import RESPONSE, Tenant, metered
 
 CLAUDE = (
     "input_tokens 3", "cache_read_tokens 0.3", "cache_write_tokens 3.75", "cache_write_1h_tokens 6", "output_tokens 15",
@@ -114,11 +115,13 @@ def test_more_cached_tokens_than_prompt_tokens_is_no_evidence(acme: Tenant) -> N
 
 
 def test_thoughts_beside_the_output_are_output(acme: Tenant) -> None:
-    """Prompt 9, candidates 1, thoughts 21, as the gateway normalised them: 9 x 0.30 + 22 x 2.50 = 2.7 + 55."""
+    """9 x 0.30 + (1 + 21) x 2.50 = 2.7 + 55"""
     acme.budget()
     acme.card("m", "google", "input_tokens 0.30", "output_tokens 2.50")
     acme.reserve("op-1", metered("m", **CEILINGS), send=True)
-    acme.count("op-1", "google", input_tokens=9, output_tokens=22)
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 1, "thoughtsTokenCount": 21, "totalTokenCount": 31}
+    document = {"modelVersion": "m", "usageMetadata": usage}
+    acme.report("op-1", "gemini.generate_content", document, provider="google")
     assert acme.stands("op-1") == "SETTLED 0.0000577"
 
 

@@ -19,9 +19,8 @@ import pytest
 from ledger.client import Client, connect, error_reason
 from ledger.v1 import hold_pb2
 from ledger.v1.budget_pb2 import CreateBudgetRequest
-from ledger.v1.money_pb2 import Money
 from tests.acceptance import broken_server
-from tests.acceptance.harness import LiveLedger, live_ledger
+from tests.acceptance.harness import LiveLedger, live_ledger, usd
 from tests.acceptance.history import Told, anomalies, put_in_order
 from tests.figures import record
 
@@ -30,10 +29,6 @@ STORM = int(os.environ.get("LEDGER_TEST_STORM", "400"))
 CALLERS = 16
 LIMITS = {"hot": Decimal(60), **{f"cold-{i}": Decimal(12) for i in range(4)}}
 NEXT = ("BeginDispatch", "BeginDispatch", "MarkOutcomeUnknown", "Release", "Resolve", "Resolve")
-
-
-def usd(amount: Decimal) -> Money:
-    return Money(amount=str(amount), currency="USD")
 
 
 def open_budgets(live: LiveLedger) -> None:

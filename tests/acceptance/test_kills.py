@@ -42,9 +42,14 @@ async def under_load(live: LiveLedger, kill_and_restart: Callable[[], None]) -> 
 
 def nothing_lost(live: LiveLedger, load: Load, victim: str) -> None:
     nothing_lost_and_nothing_twice(live, load)
-    lifecycles = len(load.acknowledged)
     record(
-        f"kill -9 of {victim}", kills=KILLS, lifecycles=lifecycles, repeated_calls=load.repeated, lost=0, half_posted=0
+        f"kill -9 of {victim}",
+        kills=KILLS,
+        lifecycles=len(load.acknowledged),
+        repeated_calls=load.repeated.total(),
+        lost=0,
+        half_posted=0,
+        **load.repeated,
     )
 
 

@@ -17,10 +17,12 @@ from tests.figures import record
 
 FAULTS = int(os.environ.get("LEDGER_TEST_FAULTS", "16"))
 # Of a piece that is sent. What ends a connection disturbs every call on it; what only slows it, one piece.
-PROBABILITY = {WireFault.DELAY: 0.3, WireFault.THROTTLE: 0.3} | dict.fromkeys(
-    (WireFault.CUT_BEFORE, WireFault.CUT_AFTER, WireFault.STALL, WireFault.RESET), 0.02
-)
+PROBABILITY = dict.fromkeys(WireFault, 0.02) | {WireFault.DELAY: 0.3, WireFault.THROTTLE: 0.3}
 LONGEST = 30 + FAULTS * 0.4
+SLOW = (WireFault.DELAY, WireFault.THROTTLE)
+# From so many faults on every rare state is reached.
+ENOUGH = 1000
+TO_SERVER, TO_POSTGRESQL = "caller to server", "server to PostgreSQL"
 
 
 def disturb(live: LiveLedger, where: str, address: str, wire: Wire, fault: WireFault) -> None:
@@ -40,16 +42,21 @@ def disturb(live: LiveLedger, where: str, address: str, wire: Wire, fault: WireF
     nothing_lost_and_nothing_twice(live, load)
     assert wire.struck, "the fault never came"
     assert load.disturbed >= FAULTS
+    commits = live.logged("COMMIT did not answer")
+    if FAULTS >= ENOUGH and fault not in SLOW:
+        assert load.repeated if where == TO_SERVER else commits, "the connection was never lost at the wrong moment"
     record(
         f"wire, {where}, {fault.name}",
         faults=wire.struck,
         operations=len(load.acknowledged),
         disturbed=load.disturbed,
-        repeated_calls=load.repeated,
+        repeated_calls=load.repeated.total(),
         duplicates=0,
         lost=0,
         wrong_refusals=0,
         unresolved=0,
+        commits_without_an_answer=commits,
+        **load.repeated,
     )
 
 
@@ -60,7 +67,7 @@ def test_between_caller_and_server(fault: WireFault, database_url: str, tmp_path
         open_budget(live)
         host, _, port = live.servers[0].address.rpartition(":")
         with wired(lambda: asyncio.open_connection(host, int(port))) as wire:
-            disturb(live, "caller to server", f"127.0.0.1:{wire.port}", wire, fault)
+            disturb(live, TO_SERVER, f"127.0.0.1:{wire.port}", wire, fault)
 
 
 @pytest.mark.timeout(LONGEST)
@@ -74,4 +81,4 @@ def test_between_server_and_postgresql(fault: WireFault, database_url: str, tmp_
         through = URL.create("postgresql", url.username, host="127.0.0.1", port=wire.port, database=url.database)
         with live_ledger(through.render_as_string(hide_password=False), tmp_path) as live:
             open_budget(live)
-            disturb(live, "server to PostgreSQL", live.servers[0].address, wire, fault)
+            disturb(live, TO_POSTGRESQL, live.servers[0].address, wire, fault)

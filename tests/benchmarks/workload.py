@@ -14,7 +14,6 @@ LABELS = {"cost_centre": "support", "project": "assistant"}
 FLAVOR = "openai.chat"
 ADAPTER, ADAPTER_REVISION, EXECUTOR = "gateway", "7", "gateway-1"
 LIMIT = "1000000000"
-SPREAD = 1_000
 
 
 def budget_id(number: int) -> str:

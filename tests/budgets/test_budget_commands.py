@@ -8,17 +8,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ledger.budgets.calls import SERVER_VARIABLE
 from ledger.budgets.commands import COMMANDS
 from ledger.cli import main
-from ledger.client.calling import TOKEN_VARIABLE
+from ledger.client import calling
+from ledger.client.calling import SERVER_VARIABLE, TOKEN_VARIABLE
 from ledger.domain.model import Role
 from ledger.v1 import budget_pb2, hold_pb2
+from tests.client.wire import wire_to
 from tests.service.harness import Ledger, reserve_request, resolve_request, sending_request, serving
 
 
@@ -174,6 +176,15 @@ async def test_a_budget_with_periods(
         out, _ = await typed.run("show", "team")
         assert re.search(r"period +20\d\d-\d\d-\d\dT\S+ to 20\d\d-\d\d-\d\dT\S+, each month of Europe/Berlin\n", out)
         assert "The open holds:" in out, "those of the period"
+        await typed.run("limit", "team", "30", "--every", "day", "--zone", "Asia/Tokyo", "--rollover", "all")
+        changed = (await typed.json("show", "team"))["budget"]
+        assert (changed["limit"], changed["period"]["kind"]) == ("30", "PERIOD_KIND_DAY")
+        assert (changed["period"]["zone"], changed["rollover"]["kind"]) == ("Asia/Tokyo", "ROLLOVER_KIND_ALL")
+        await typed.run("limit", "team", "--every", "none", "--rollover", "none")
+        changed = (await typed.json("show", "team"))["budget"]
+        assert (changed["limit"], changed["period"]["kind"]) == ("30", "PERIOD_KIND_NONE")
+        _, err = await typed.run("limit", "team", "--zone", "Asia/Tokyo", status=2)
+        assert "give --every with it" in err
         whole = await typed.json("create", "lab", "USD", "--limit", "1", "--every", "day", "--rollover", "all")
         assert whole["budget"]["rollover"]["kind"] == "ROLLOVER_KIND_ALL"
         await typed.run("create", "key", "USD", "--limit", "1")
@@ -226,8 +237,32 @@ async def test_changes_are_made_once_per_key(
         assert "Say what is to be changed" in (await typed.run("limit", "team", status=2))[1]
         assert (await typed.run("close", "team"))[0] == "team is closed. available: 12.5 USD\n"
         _, err = await typed.run("grant", "team", "1", "USD", "--reference", "po-2", status=2)
-        assert "FAILED_PRECONDITION: Budget 'team' is closed for good: name another." in err
+        assert "BUDGET_CLOSED: Budget 'team' is closed for good: name another." in err
         assert err.startswith("idempotency key: cli-"), "it is known before the answer is"
+
+
+async def test_a_change_whose_answer_is_lost_is_told_as_not_known(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shell(database_url, tmp_path, capsys, monkeypatch) as typed, wire_to(typed.ledger.address) as wire:
+        monkeypatch.setattr(calling, "PATIENCE", timedelta(seconds=1))
+        monkeypatch.setenv(SERVER_VARIABLE, wire.address)
+        await typed.ledger.budget()
+
+        async def lose() -> None:
+            # The first bytes are gRPC's own, which make the connection.
+            while not wire.bytes_down:
+                await asyncio.sleep(0)
+            wire.swallow = True
+
+        losing = asyncio.create_task(lose())
+        grant = ("grant", "team", "1", "USD", "--reference", "po-1", "--key", "k-1")
+        _, err = await typed.run(*grant, status=2)
+        assert "Nobody knows yet whether the ledger" in err
+        assert "the idempotency key 'k-1'" in err
+        await losing
+        wire.swallow = False
+        assert "nothing changed" in (await typed.run(*grant))[0]
 
 
 async def test_a_period_in_which_nothing_was_posted_is_shown(
@@ -242,6 +277,26 @@ async def test_a_period_in_which_nothing_was_posted_is_shown(
                 idempotency_key="short", budget_id="short", currency="USD", limit="5", period=seconds
             )
         )
+        out, _ = await typed.run("periods", "short")
+        assert out.splitlines()[0] == "short"
+        assert out.splitlines()[1].split() == [
+            "from", "to", "spent", "unknown", "held", "available", "deficit", "carried", "authority",
+        ]  # fmt: skip
+        # Two of a second each are opened; the first one left nothing.
+        for number in range(2):
+            start = (await typed.json("show", "short"))["budget"]["period_start_time"]
+            while (await typed.json("show", "short"))["budget"]["period_start_time"] == start:
+                pass
+            grant = ("grant", "short", "1", "USD", "--reference", f"po-{number}")
+            await typed.run(*grant)
+        lines = (await typed.run("periods", "short", "--last", "2"))[0].splitlines()
+        assert [line.split()[4:] for line in lines[2:4]] == [
+            ["0", "0", "0", "6", "0", "0", "6", "USD,", "open"],
+            ["0", "0", "0", "6", "0", "0", "6", "USD"],
+        ]
+        found = (await typed.json("periods", "short"))["periods"]
+        assert [period["closed"] for period in found] == [False, True, True]
+        assert found[1]["end_time"] <= found[0]["start_time"]
         while "nothing was posted in the period yet" not in (shown := (await typed.run("show", "short"))[0]):
             pass
         assert "No hold is open." in shown

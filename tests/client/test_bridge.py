@@ -2,11 +2,14 @@
 
 import asyncio
 import inspect
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,11 +54,11 @@ def test_every_method_is_there_and_has_its_parameters() -> None:
     for inner, wrapped in ((Ledger, LedgerSync), (Guard, GuardSync)):
         own = {
             name
-            for name, value in vars(inner).items()
+            for name, value in inspect.getmembers(inner)
             if not name.startswith("_") and (inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value))
         }
         assert own <= set(vars(wrapped)), own - set(vars(wrapped))
-        for name in own - {"close", "stream"}:
+        for name in own - {"close", "stream"} | ({"watch"} if inner is Ledger else set()):
             assert inspect.signature(getattr(wrapped, name)) == inspect.signature(getattr(inner, name))
 
 
@@ -167,6 +170,78 @@ async def test_misuse_ends_in_an_error_and_not_in_silence(database_url: str, tmp
         await asyncio.to_thread(ledger.close)
         with pytest.raises(RuntimeError, match="closed"):
             ledger.get_hold("op")
+
+
+async def test_a_feed_is_followed_and_left(database_url: str, tmp_path: Path) -> None:
+    def body() -> None:
+        ledger.reserve("op", budgets=["team"], quote=TEN)
+        with LedgerSync.connect(served.address, served.token("acme", Role.AUDITOR)) as auditor:
+            following = auditor.watch()
+            while not any(event.HasField("hold") for event in next(following).events):
+                pass
+            following.close()
+            assert not auditor._inner.stubs.channel._active_calls  # type: ignore[attr-defined] # nothing else tells
+
+    async with away_from_the_loop(database_url, tmp_path) as (ledger, served):
+        await asyncio.to_thread(body)
+
+
+async def test_an_interrupted_entry_leaves_nothing_behind(database_url: str, tmp_path: Path) -> None:
+    """The answer is there, and the caller is interrupted before he has it: no block is there to be left."""
+
+    def body() -> None:
+        run = ledger._bridge.run
+
+        def interrupted(work: Any) -> Any:
+            ledger._bridge.run = run  # type: ignore[method-assign] # once
+            run(work)
+            raise KeyboardInterrupt
+
+        ledger._bridge.run = interrupted  # type: ignore[method-assign] # a signal at this moment
+        with pytest.raises(KeyboardInterrupt):
+            ledger.guard("op", budgets=["team"], quote=TEN).__enter__()
+        ledger.close()
+
+    async with away_from_the_loop(database_url, tmp_path) as (ledger, served):
+        await asyncio.to_thread(body)
+        async with Ledger.connect(served.address, served.token("acme", Role.GATEWAY)) as after:
+            assert state(await after.get_hold("op")) == "RELEASED"
+
+
+def test_nobody_waits_for_ever_for_a_bridge_that_is_closed() -> None:
+    bridge = Bridge()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(bridge.run, asyncio.sleep(60))
+        time.sleep(0.1)
+        bridge.close()
+        with pytest.raises(CancelledError):
+            waiting.result(5)
+    with pytest.raises(RuntimeError, match="closed"):
+        bridge.run(asyncio.sleep(0))
+
+
+FORKING = """
+import asyncio, os
+from ledger.client.bridge import Bridge
+bridge = Bridge()
+child = os.fork()
+if not child:
+    try:
+        bridge.run(asyncio.sleep(0))
+    except RuntimeError as error:
+        bridge.close()
+        os._exit(7 if "fork" in str(error) else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+bridge.run(asyncio.sleep(0))
+bridge.close()
+"""
+
+
+def test_after_a_fork_it_says_so_and_the_parent_s_goes_on() -> None:
+    environment = os.environ | {"GRPC_ENABLE_FORK_SUPPORT": "0"}
+    forked = subprocess.run([sys.executable, "-c", FORKING], env=environment, timeout=20, check=False)
+    assert forked.returncode == 0
 
 
 def test_an_interrupted_wait_cancels_the_work() -> None:

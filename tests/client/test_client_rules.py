@@ -5,6 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import grpc
 import pytest
 
 from ledger.client import Backoff, NotDone, Refused, WriteOutcomeUnknown, fixed_quote, metered_quote, usage_evidence
@@ -13,7 +14,7 @@ from ledger.client.errors import Fate, Fault, error_of, fault_of_command
 from ledger.client.keys import LONGEST, permission_key
 from ledger.client.messages import usage_in
 from ledger.client.relay import Relay, never
-from ledger.client.retry import AGAIN
+from ledger.client.retry import AGAIN, DOUBTFUL
 from ledger.domain.refusals import Reason, Refusal
 from ledger.service.errors import CATALOGUE, command_error
 from ledger.v1 import error_pb2, hold_pb2
@@ -54,6 +55,8 @@ def test_a_key_fits_however_long_the_operation_s_name_is() -> None:
     assert len(key(operation=longest)) <= LONGEST
     assert permission_key(longest, "reserve") != permission_key("y" * LONGEST, "reserve")
     assert permission_key("x" * 120, "reserve") == "x" * 120 + "/reserve"
+    grants = {permission_key(longest, f"grant/{'r' * 127}{number}") for number in range(2)}
+    assert {len(grant) for grant in grants} == {64}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,24 @@ def test_a_reason_of_a_newer_ledger_is_a_refusal() -> None:
     fault = fault_of_command(error_pb2.CommandError(code=9, reason=999, message="No."))  # type: ignore[arg-type] # unknown
     assert fault.fate is Fate.REFUSED
     assert str(error_of(fault)) == "FAILED_PRECONDITION: No."
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (grpc.StatusCode.FAILED_PRECONDITION, Refused),
+        (grpc.StatusCode.UNAVAILABLE, WriteOutcomeUnknown),
+        (grpc.StatusCode.UNKNOWN, WriteOutcomeUnknown),
+        (grpc.StatusCode.INTERNAL, WriteOutcomeUnknown),
+        # Whoever found a message too long: it may have been the answer to what was done.
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, WriteOutcomeUnknown),
+    ],
+)
+def test_a_reason_that_is_not_known_here_is_no_claim_that_nothing_was_done(
+    code: grpc.StatusCode, raised: type[Exception]
+) -> None:
+    fault = fault_of_command(error_pb2.CommandError(code=code.value[0], reason=999))  # type: ignore[arg-type] # unknown
+    assert type(error_of(fault, "key-1", in_doubt=fault.fate in DOUBTFUL)) is raised
 
 
 def test_the_ledger_s_advice_is_passed_on() -> None:

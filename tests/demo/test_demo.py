@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,16 +16,10 @@ from rich.console import Console
 
 from ledger.demo import recordings, story
 from ledger.demo.screen import BALANCES, Ending, Screen
-from tests.processes import descendants, is_running
+from tests.processes import descendants, environment, is_running
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ledger", "demo"]
-
-
-def environment(**given: str) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPEND_LEDGER_")}
-    inherited.pop("DATABASE_URL", None)
-    return inherited | {"PYTHONPATH": str(ROOT)} | given
 
 
 def run(*arguments: str, **given: str) -> "subprocess.CompletedProcess[str]":

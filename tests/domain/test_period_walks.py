@@ -30,7 +30,9 @@ from tests.domain.world import World
 
 GATEWAY, FINANCE = Caller("t1", "gw", Role.GATEWAY), Caller("t1", "fin", Role.FINANCE)
 SYSTEM = Caller("t1", "sys", Role.SYSTEM)
-PATHS = {"org": ("org",), "team": ("org", "team"), "key": ("org", "team", "key")}
+# Each budget stands alone or below one of those before it.
+BUDGETS = ("org", "team", "key", "user")
+TREES = st.tuples(*[st.sampled_from([None, *BUDGETS[:place], *BUDGETS[:place]]) for place in range(len(BUDGETS))])
 
 HALVES = st.integers(0, 30).map(lambda n: Decimal(n) / 2)
 LIMITS = st.one_of(st.none(), HALVES, HALVES)
@@ -61,14 +63,15 @@ ROLLOVERS = st.one_of(
     st.builds(Rollover, st.just(RolloverKind.CAP), HALVES),
 )
 SETTINGS = st.tuples(LIMITS, SCHEDULES, ROLLOVERS)
-NAMES = st.sampled_from(sorted(PATHS))
+NAMES = st.sampled_from(BUDGETS)
+NAMED = st.lists(NAMES, min_size=1, max_size=2, unique=True)
 # Up to the next day, or beyond many short periods; a day at most if one of them is of 30 seconds.
 SPANS = st.sampled_from([0, 0, 0, 30, 900, 86_400, 86_400, 86_400, 200_000, 3_000_000]).map(
     lambda seconds: timedelta(seconds=seconds)
 )
 STEPS = st.one_of(
-    st.tuples(st.just("reserve"), NAMES, HALVES),
-    st.tuples(st.just("reserve"), NAMES, HALVES),
+    st.tuples(st.just("reserve"), NAMED, HALVES),
+    st.tuples(st.just("reserve"), NAMED, HALVES),
     st.tuples(st.just("charge"), st.integers(0, 2), HALVES),
     st.tuples(st.just("charge"), st.integers(0, 2), HALVES),
     st.tuples(st.sampled_from(["release", "lapse"]), st.integers(0, 2), st.none()),
@@ -94,6 +97,7 @@ class Walk:
     """The ledger and the model, side by side."""
 
     world: World
+    paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     budgets: dict[str, NaiveBudget] = field(default_factory=dict)
     holds: list[NaiveHold] = field(default_factory=list)
     steps: int = 0
@@ -104,8 +108,10 @@ class Walk:
         self.applied = outcome.applied
         return "ok" if outcome.refusal is None else outcome.refusal.reason.value
 
-    def create(self, name: str, limit: Decimal | None, schedule: Schedule, rollover: Rollover) -> None:
-        parent = PATHS[name][-2] if len(PATHS[name]) > 1 else None
+    def create(
+        self, name: str, parent: str | None, limit: Decimal | None, schedule: Schedule, rollover: Rollover
+    ) -> None:
+        self.paths[name] = (*(self.paths[parent] if parent else ()), name)
         command = CreateBudget(FINANCE, name, name, parent, "USD", "", limit, schedule=schedule, rollover=rollover)
         assert self.do(command) == "ok"
         self.budgets[name] = NaiveBudget(limit, schedule, rollover, self.world.now)
@@ -114,8 +120,9 @@ class Walk:
         self.steps += 1
         getattr(self, kind)(which, value)
 
-    def reserve(self, name: str, amount: Decimal) -> None:
-        levels = [self.budgets[level] for level in PATHS[name]]
+    def reserve(self, names: list[str], amount: Decimal) -> None:
+        path = {level for name in names for level in self.paths[name]}
+        levels = [self.budgets[level] for level in path]
         for level in levels:
             level.open_up_to(self.world.now)
         fits = all((room := level.room()) is None or amount <= room for level in levels)
@@ -123,13 +130,13 @@ class Walk:
             QuoteKind.FIXED, Decimal(0), amount=amount, currency="USD", provider="acme", model="m", reason="r"
         )
         ttl = timedelta(minutes=15)
-        said = self.do(Reserve(GATEWAY, str(self.steps), f"op{len(self.holds)}", (name,), quote, ttl))
+        said = self.do(Reserve(GATEWAY, str(self.steps), f"op{len(self.holds)}", tuple(names), quote, ttl))
         # A refused reserve keeps its key: the operation is still free.
         assert said == ("ok" if fits else "INSUFFICIENT_BUDGET")
         if fits:
             for level in levels:
                 level.change(level.newest, -amount)
-            periods = {level: self.budgets[level].newest for level in PATHS[name]}
+            periods = {level: self.budgets[level].newest for level in path}
             self.holds.append(NaiveHold(amount, periods, self.world.now + ttl))
 
     def end(self, hold: NaiveHold, spent: Decimal, state: str) -> None:
@@ -228,15 +235,15 @@ class Walk:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.tuples(SETTINGS, SETTINGS, SETTINGS), st.lists(st.tuples(STEPS, SPANS), max_size=30))
+@given(TREES, st.tuples(*[SETTINGS for _ in BUDGETS]), st.lists(st.tuples(STEPS, SPANS), max_size=30))
 def test_books_are_those_of_a_ledger_that_opens_every_period(
-    tree: tuple[Any, Any, Any], steps: list[tuple[tuple[str, Any, Any], timedelta]]
+    tree: tuple[str | None, ...], settings: tuple[Any, ...], steps: list[tuple[tuple[str, Any, Any], timedelta]]
 ) -> None:
     world = World()
     world.now = datetime(2025, 3, 29, 22, 30, tzinfo=UTC)
     walk = Walk(world)
-    for name, given_settings in zip(("org", "team", "key"), tree, strict=True):
-        walk.create(name, *given_settings)
+    for name, parent, its_own in zip(BUDGETS, tree, settings, strict=True):
+        walk.create(name, parent, *its_own)
     for step, span in steps:
         walk.step(*step)
         walk.compare()

@@ -13,6 +13,7 @@ from ledger.engine.batch import Runner
 from ledger.engine.lane import Engine, EngineOptions
 from ledger.store.database import Database
 from tests.engine.asks import begin, release, reserve, resolve, unknown
+from tests.watching import waiting
 
 
 @asynccontextmanager
@@ -29,13 +30,6 @@ def stalled(superuser: psycopg.Connection) -> Iterator[None]:
     with superuser.transaction():
         superuser.execute("SELECT 1 FROM book FOR UPDATE")
         yield
-
-
-def waiting_for_the_lock(superuser: psycopg.Connection) -> bool:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    row = superuser.execute(query).fetchone()
-    assert row is not None
-    return bool(row[0])
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -118,11 +112,11 @@ def test_what_is_too_late_is_dropped_before_it_begins(
     async def test() -> None:
         async with running(database) as engine:
             with stalled(superuser):
-                first = asyncio.create_task(engine.submit_one(reserve("first", "1"), 0.1))
-                await until(lambda: waiting_for_the_lock(superuser))
+                first = asyncio.create_task(engine.submit_one(reserve("first", "1"), 0.5))
+                await until(lambda: waiting(superuser) > 0)
                 late = asyncio.create_task(engine.submit_one(reserve("late", "1"), 0.05))
                 patient = asyncio.create_task(engine.submit_one(reserve("patient", "1"), 30))
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.6)
             # The first had begun in time, and its deadline does not matter any more.
             assert [word(await task) for task in (first, late, patient)] == ["RESERVED", "DEADLINE_PASSED", "RESERVED"]
             assert count(superuser, "hold") == 2
@@ -139,7 +133,7 @@ def test_a_cancelled_caller_stops_nothing_that_began(
         async with running(database) as engine:
             with stalled(superuser):
                 begun = asyncio.create_task(engine.submit_one(reserve("begun", "1")))
-                await until(lambda: waiting_for_the_lock(superuser))
+                await until(lambda: waiting(superuser) > 0)
                 queued = asyncio.create_task(engine.submit_one(reserve("queued", "1")))
                 await until(lambda: engine.waiting == 1)
                 begun.cancel()
@@ -163,7 +157,7 @@ def test_a_full_queue_is_throttled_and_does_nothing(
         async with running(database, queue_limit=3) as engine:
             with stalled(superuser):
                 first = asyncio.create_task(engine.submit_one(reserve("first", "1")))
-                await until(lambda: waiting_for_the_lock(superuser))
+                await until(lambda: waiting(superuser) > 0)
                 queued = asyncio.create_task(engine.submit([reserve(f"q{i}", "1") for i in range(3)]))
                 await until(lambda: engine.waiting == 3)
                 assert word(await engine.submit_one(reserve("one too many", "1"))) == "THROTTLED"
@@ -182,7 +176,7 @@ def test_stopping_does_what_was_taken_in_and_takes_nothing_more(
         async with running(database) as engine:
             with stalled(superuser):
                 calls = [asyncio.create_task(engine.submit_one(reserve(f"o{i}", "1"))) for i in range(3)]
-                await until(lambda: waiting_for_the_lock(superuser))
+                await until(lambda: waiting(superuser) > 0)
                 stopping = asyncio.create_task(engine.stop(10))
                 await asyncio.sleep(0.05)
                 assert word(await engine.submit_one(release("o1"))) == "STORE_UNAVAILABLE"
@@ -198,7 +192,7 @@ def test_stopping_is_bounded(database: Database, runner: Runner, superuser: psyc
         async with running(database) as engine:
             with stalled(superuser):
                 call = asyncio.create_task(engine.submit_one(reserve("o", "1")))
-                await until(lambda: waiting_for_the_lock(superuser))
+                await until(lambda: waiting(superuser) > 0)
                 assert not await engine.stop(0.05)
             assert word(await call) == "RESERVED"
 

@@ -17,7 +17,8 @@ from ledger.domain.budget_commands import UpdateBudget
 from ledger.domain.commands import CreateBudget
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from tests.engine.asks import ADMIN, TENANT, begin, release, reserve, resolve, told
-from tests.engine.test_tree_races import Processes, process, undecided, wait_for
+from tests.engine.test_tree_races import Processes, process, undecided
+from tests.watching import until_waiting
 
 __all__ = ["process"]
 
@@ -100,7 +101,7 @@ def test_a_settlement_that_waits_while_the_period_is_closed_is_carried_on(
     with ThreadPoolExecutor(1) as pool:
         with undecided(database_url, reserve("new", "1")):
             call = pool.submit(told, process(), resolve("op-1", "1"))
-            wait_for(boundary.sql, 1, call)
+            until_waiting(database_url, call)
         assert call.result(timeout=10) == ["SETTLED"]
     assert boundary.books() == [(True, 1, 0, 0, 1), (False, 19, 18, 1, 0)]
 
@@ -112,7 +113,7 @@ def test_a_period_is_opened_with_the_limit_that_was_set_while_it_was_waited_for(
     with ThreadPoolExecutor(1) as pool:
         with undecided(database_url, UpdateBudget(ADMIN, "lower", "team", ("limit",), limit=Decimal(5))):
             call = pool.submit(told, process(), reserve("op-1", "6"))
-            wait_for(boundary.sql, 1, call)
+            until_waiting(database_url, call)
             boundary.wait()
         assert call.result(timeout=10) == ["INSUFFICIENT_BUDGET"]
     assert told(process(), reserve("op-2", "5")) == ["RESERVED"]

@@ -1,8 +1,7 @@
 """The tree under processes that change it at the same moment: no cycle, no stale path, whoever comes first."""
 
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from uuid import uuid4
@@ -10,7 +9,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ledger.audit.check import check
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
 from ledger.domain.commands import Command
 from ledger.domain.decide import decide
@@ -19,6 +17,7 @@ from ledger.store.database import Database
 from ledger.store.load import load
 from ledger.store.save import save
 from tests.engine.asks import ADMIN, TENANT, begin, budget, release, reserve, told
+from tests.watching import until_waiting, violations
 
 PATIENT = Patience(first_pause=0.001, longest_pause=0.02, total=20)
 Processes = Callable[[], Runner]
@@ -35,9 +34,7 @@ def process(database_url: str) -> Iterator[Processes]:
             return Runner(database, PATIENT)
 
         yield made
-        database = Database(database_url, pool_size=1)
-        stack.callback(database.close)
-        assert [result for result in check(database) if result.violations] == []
+        assert violations(database_url) == []
 
 
 @contextmanager
@@ -52,14 +49,6 @@ def undecided(database_url: str, *commands: Command) -> Iterator[None]:
         yield
         connection.commit()
     database.close()
-
-
-def wait_for(sql: psycopg.Connection, number: int, *calls: "Future[list[str]]") -> None:
-    """Until so many connections wait for a lock."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    while sql.execute(query).fetchone() != (number,):
-        assert not any(call.done() for call in calls), "it did not wait"
-        time.sleep(0.005)
 
 
 def paths(sql: psycopg.Connection) -> dict[str, str]:
@@ -78,7 +67,7 @@ def test_of_a_below_b_and_b_below_a_at_once_one_wins(
         # Both have begun before either can read the tree.
         with undecided(database_url, move("other", "deep")):
             calls = [pool.submit(told, process(), move(*pair)) for pair in (("a", "b"), ("b", "a"))]
-            wait_for(superuser, 2, *calls)
+            until_waiting(database_url, *calls, number=2)
         assert sorted(call.result(timeout=10)[0] for call in calls) == ["INVALID_FIELD", "done"]
     found = paths(superuser)
     assert found in (
@@ -94,7 +83,7 @@ def test_what_is_created_below_a_budget_while_it_moves_stands_where_it_went(
     with ThreadPoolExecutor(1) as pool:
         with undecided(database_url, move("x", "y")):
             call = pool.submit(told, process(), budget("key", "9", "team"))
-            wait_for(superuser, 1, call)
+            until_waiting(database_url, call)
         assert call.result(timeout=10) == ["done"]
     assert paths(superuser)["key"] == "y/x/team/key"
 
@@ -106,7 +95,7 @@ def test_what_was_created_below_it_moves_with_it(
     with ThreadPoolExecutor(1) as pool:
         with undecided(database_url, budget("key", "9", "team")):
             call = pool.submit(told, process(), move("x", "y"))
-            wait_for(superuser, 1, call)
+            until_waiting(database_url, call)
         assert call.result(timeout=10) == ["done"]
     assert paths(superuser) == {"y": "y", "x": "y/x", "team": "y/x/team", "key": "y/x/team/key"}
 
@@ -119,7 +108,7 @@ def test_a_reserve_that_waited_for_a_move_takes_the_new_path(
         with undecided(database_url, move("x", "y")):
             # The move has the book of what it moves; the reserve has read the old path, and waits for that book.
             call = pool.submit(told, process(), reserve("op-1", "6", budget_id="key"))
-            wait_for(superuser, 1, call)
+            until_waiting(database_url, call)
         assert call.result(timeout=10) == ["INSUFFICIENT_BUDGET"], "y has 5"
     assert told(process(), reserve("op-2", "5", budget_id="key")) == ["RESERVED"]
 
@@ -136,7 +125,7 @@ def test_a_reserve_that_waited_for_a_close_or_a_cap_sees_it(
         with ThreadPoolExecutor(1) as pool:
             with undecided(database_url, command):
                 call = pool.submit(told, process(), reserve(f"op-{number}", "6", budget_id="key"))
-                wait_for(superuser, 1, call)
+                until_waiting(database_url, call)
             assert call.result(timeout=10) == [reason]
 
 
@@ -148,7 +137,7 @@ def test_a_move_and_a_change_of_what_moves_with_it_are_both_there(
         with undecided(database_url, CloseBudget(ADMIN, "close", "key")):
             # The move does not lock the book of key; it finds its row changed when it writes, and decides again.
             call = pool.submit(told, process(), move("x", "y"))
-            wait_for(superuser, 1, call)
+            until_waiting(database_url, call)
         assert call.result(timeout=10) == ["done"]
     assert paths(superuser)["key"] == "y/x/key"
     assert superuser.execute("SELECT closed_at IS NULL FROM budget WHERE budget_id = 'key'").fetchone() == (False,)

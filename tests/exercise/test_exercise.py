@@ -30,17 +30,11 @@ from ledger.exercise.scene import scene_on
 from ledger.exercise.screen import Ending, Screen
 from ledger.exercise.verdict import Verdict, judge
 from tests.figures import record
-from tests.processes import descendants, is_running
+from tests.processes import descendants, environment, is_running
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ledger", "exercise"]
 KILLS = int(os.environ.get("LEDGER_TEST_KILLS", "1"))
-
-
-def environment(**given: str) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPEND_LEDGER_")}
-    inherited.pop("DATABASE_URL", None)
-    return inherited | {"PYTHONPATH": str(ROOT)} | given
 
 
 @pytest.fixture(scope="module")

@@ -121,11 +121,14 @@ async def test_the_unknown_ones_are_listed_with_age_amount_and_what_to_do(
         text = await shown(ledger, capsys, "list", "--state", "unknown")
         lines = [re.sub(r" {2,}", "  ", line) for line in text.splitlines()]
         advice = "do not send again: evidence of the provider resolves it"
-        assert lines[0] == "operation  state  age  amount  attempt"
+        assert lines[0] == "operation  state  since dispatch  amount  attempt"
         assert [re.sub(r"\d+ s", "AGE", line) for line in lines[1:]] == [
             f"chat-1  OUTCOME_UNKNOWN  AGE  6 USD  2  {advice}",
             f"chat-2  OUTCOME_UNKNOWN  AGE  1 USD  1  {advice}",
         ]
+        await ledger.gateway.holds.Reserve(reserve_request("chat-5", "1"))
+        reserved = await shown(ledger, capsys, "list", "--state", "reserved")
+        assert re.search(r"chat-5 +RESERVED +\(\d+ s\) +1 USD", reserved), "never dispatched: since it was set aside"
         assert await shown(ledger, capsys, "list", "--state", "released") == "There are none.\n"
         found = json.loads(await shown(ledger, capsys, "list", "--group", "g", "--json"))
         assert [(hold["operation_id"], hold["age_seconds"] < 60) for hold in found] == [("chat-1", True)]

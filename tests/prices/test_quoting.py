@@ -88,4 +88,4 @@ async def test_of_the_card_of_a_ledger(
         assert await run("other") == 1
         assert "There is no price card 'other'" in capsys.readouterr().out
         assert await run("gpt-5", "--choices", "2000") == 2
-        assert "INVALID_ARGUMENT" in capsys.readouterr().err
+        assert "INVALID_FIELD" in capsys.readouterr().err

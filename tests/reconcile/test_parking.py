@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledger.audit.check import check
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.reconcile.parking import Parking
@@ -22,6 +21,7 @@ from tests.service.harness import (
     sending_request,
     serving,
 )
+from tests.watching import violations
 
 DAY = 86_400.0
 
@@ -57,14 +57,6 @@ async def until(ledger: Ledger, operation_id: str, state: "hold_pb2.HoldState.Va
 async def parked(ledger: Ledger, **asked: Any) -> list[str]:
     found = await ledger.auditor.evidence.ListParkedEvidence(evidence_pb2.ListParkedEvidenceRequest(**asked))
     return [evidence.operation_id for evidence in found.evidence]
-
-
-def violations(database_url: str) -> list[str]:
-    database = Database(database_url, pool_size=1)
-    try:
-        return [f"{law.law}: {law.examples}" for law in check(database) if law.violations]
-    finally:
-        database.close()
 
 
 async def test_a_webhook_then_the_reserve_then_the_worker(database_url: str, tmp_path: Path) -> None:

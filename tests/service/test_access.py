@@ -7,14 +7,15 @@ from typing import Any, cast
 import grpc.aio
 import pytest
 from google.protobuf import empty_pb2
+from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from ledger.client import connect
 from ledger.domain.model import Role
 from ledger.service.access import ROLES
-from ledger.v1 import budget_pb2, evidence_pb2, feed_pb2, hold_pb2, journal_pb2, price_pb2, write_pb2
-from tests.service.harness import refusal, reserve_request, serving
+from ledger.v1 import budget_pb2, evidence_pb2, feed_pb2, hold_pb2, journal_pb2, money_pb2, price_pb2, write_pb2
+from tests.service.harness import invalid, refusal, reserve_request, resolve_request, serving
 
 FILES = (hold_pb2, budget_pb2, price_pb2, evidence_pb2, write_pb2, journal_pb2, feed_pb2)
 PROTO = Path(__file__).parents[2] / "proto"
@@ -75,6 +76,35 @@ async def test_a_role_that_is_not_named_is_refused(database_url: str, tmp_path: 
         # The role comes before the content: who may not call learns nothing about fields.
         code, reason, _ = await refusal(ledger.auditor.budgets.CreateBudget(budget_pb2.CreateBudgetRequest()))
         assert (code, reason) == ("PERMISSION_DENIED", "ROLE_NOT_ALLOWED")
+
+
+# What reads; what may be said twice without harm: how long an attempt runs, what somebody believes. Commands of a batch have keys.
+WITHOUT_A_KEY = re.compile(r"/(Get|List|Watch|PreviewQuote|Heartbeat|VerifyWrite|BatchExecute)")
+
+# Of the others an empty request will do: the key is what they miss first.
+KEYLESS: dict[str, Any] = {
+    "Reserve": reserve_request("op-1", idempotency_key=""),
+    "Resolve": resolve_request("op-1", idempotency_key=""),
+    "Correct": hold_pb2.CorrectRequest(
+        operation_id="op-1", digest_in_force="a" * 64, reason="a bill", usage=resolve_request("op-1").usage
+    ),
+    "GrantBudget": budget_pb2.GrantBudgetRequest(
+        budget_id="team", reference="po-1", amount=money_pb2.Money(amount="1", currency="USD")
+    ),
+    "UpdateBudget": budget_pb2.UpdateBudgetRequest(budget_id="team", update_mask=FieldMask(paths=["limit"])),
+}
+
+
+async def test_every_call_that_changes_something_takes_a_key(database_url: str, tmp_path: Path) -> None:
+    async with serving(database_url, tmp_path) as ledger, grpc.aio.insecure_channel(ledger.address) as channel:
+        methods = [method for method in ROLES if not WITHOUT_A_KEY.search(method)]
+        for method in methods:
+            token = ledger.token("acme", min(ROLES[method]))
+            request = KEYLESS.get(method.rpartition("/")[2], empty_pb2.Empty())
+            call: Any = channel.unary_unary(method, type(request).SerializeToString, None)
+            asked = call(request, metadata=(("authorization", f"Bearer {token}"),))
+            assert await invalid(asked) == "idempotency_key", method
+        assert methods
 
 
 async def test_health_is_open_and_an_unknown_call_is_unimplemented(database_url: str, tmp_path: Path) -> None:

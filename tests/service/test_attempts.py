@@ -6,8 +6,6 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from ledger.audit.check import check
-from ledger.store.database import Database
 from ledger.v1 import error_pb2, hold_pb2
 from tests.service.harness import (
     NONCE,
@@ -19,6 +17,7 @@ from tests.service.harness import (
     sending_request,
     serving,
 )
+from tests.watching import violations
 
 OTHER = "another-process-x"
 REFUSED = hold_pb2.NEVER_SENT_CAUSE_CONNECTION_REFUSED
@@ -212,12 +211,6 @@ async def race(ledger: Ledger, *calls: Any) -> list[Any]:
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-def laws_hold(database_url: str) -> None:
-    database = Database(database_url, pool_size=1)
-    assert [result for result in check(database) if result.violations] == []
-    database.close()
-
-
 async def test_a_cancel_at_the_same_time_as_whatever_else(database_url: str, tmp_path: Path) -> None:
     """Two lanes; whichever comes first, the answers fit the hold, and every law holds."""
     async with serving(database_url, tmp_path, lanes=2) as ledger:
@@ -253,7 +246,7 @@ async def test_a_cancel_at_the_same_time_as_whatever_else(database_url: str, tmp
             assert settled.hold.resolution.amount.amount == "0.5"
             assert cancelled.applied == (cancelled.hold.state == hold_pb2.HOLD_STATE_OUTCOME_UNKNOWN)
             assert (await hold_of(ledger, name)).state == hold_pb2.HOLD_STATE_SETTLED
-    laws_hold(database_url)
+    assert violations(database_url) == []
 
 
 async def test_of_two_executors_that_begin_the_next_attempt_one_may_send(database_url: str, tmp_path: Path) -> None:
@@ -269,7 +262,7 @@ async def test_of_two_executors_that_begin_the_next_attempt_one_may_send(databas
             )
             assert sorted(answer.may_send for answer in begun) == [False, False, False, True]
             assert {answer.hold.attempt.number for answer in begun} == {2}
-    laws_hold(database_url)
+    assert violations(database_url) == []
 
 
 async def test_of_two_operations_that_bring_one_receipt_at_once_one_has_it(database_url: str, tmp_path: Path) -> None:
@@ -284,4 +277,4 @@ async def test_of_two_operations_that_bring_one_receipt_at_once_one_has_it(datab
             assert sum(isinstance(answer, Exception) for answer in told) == 3
             found = [(await hold_of(ledger, name)).attempt.provider_receipt for name in names]
             assert sorted(found) == ["", "", "", f"rcpt-{i}"]
-    laws_hold(database_url)
+    assert violations(database_url) == []

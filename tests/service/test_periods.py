@@ -168,3 +168,29 @@ async def test_balances_are_those_of_the_period_that_it_is_now(database_url: str
         postings = (await ledger.auditor.journal.ListPostings(asked_book)).postings
         spent = [posting.amount.amount for posting in postings if posting.account == journal_pb2.ACCOUNT_SPENT]
         assert spent == ["-2"]
+        await the_periods_are_listed(ledger, before.period_start_time.ToDatetime(UTC), anchor)
+
+
+async def the_periods_are_listed(ledger: Ledger, start: datetime, anchor: datetime) -> None:
+    """Of the first period 4 of 10 were carried on, then 2 were spent of 6; the other 4 came free, and went where the rest is."""
+    list_periods = ledger.auditor.budgets.ListPeriods
+    newest, first = (await list_periods(pb.ListPeriodsRequest(budget_id="team"))).periods
+    assert (newest.start_time.ToDatetime(UTC), newest.closed) == (anchor, False)
+    assert newest.end_time.ToDatetime(UTC) == anchor + timedelta(hours=1)
+    assert (newest.balances.authority, newest.balances.held, newest.balances.available) == ("19", "15", "4")
+    assert (first.start_time.ToDatetime(UTC), first.end_time.ToDatetime(UTC)) == (start, anchor)
+    assert (first.balances.authority, first.balances.spent, first.closed) == ("2", "2", True)
+    page = await list_periods(pb.ListPeriodsRequest(budget_id="team", page_size=1))
+    assert [period.balances.book_id for period in page.periods] == [newest.balances.book_id]
+    again = pb.ListPeriodsRequest(budget_id="team", page_size=1, page_token=page.next_page_token)
+    rest = await list_periods(again)
+    assert [period.balances.book_id for period in rest.periods] == [first.balances.book_id]
+    assert not rest.next_page_token
+    # A name that begins like it is another budget.
+    await ledger.admin.budgets.CreateBudget(
+        pb.CreateBudgetRequest(idempotency_key="c2", budget_id="team-2", currency="USD", limit="1")
+    )
+    assert len((await list_periods(pb.ListPeriodsRequest(budget_id="team"))).periods) == 2
+    told = await refusal(list_periods(pb.ListPeriodsRequest(budget_id="tea")))
+    assert told[:2] == ("NOT_FOUND", "NOT_FOUND")
+    assert await invalid(list_periods(pb.ListPeriodsRequest())) == "budget_id"

@@ -13,12 +13,11 @@ import grpc.aio
 import psycopg
 import pytest
 
-from ledger.audit.check import check
 from ledger.client import Client, connect, error_reason
 from ledger.domain.model import Role
-from ledger.store.database import Database
 from ledger.v1 import budget_pb2, hold_pb2
 from tests.service.harness import make_tokens, reserve_request, resolve_request, sending_request
+from tests.watching import until_waiting, violations
 
 
 @asynccontextmanager
@@ -45,13 +44,6 @@ async def process(
         if started.returncode is None:
             started.kill()
         await started.wait()
-
-
-def law_breaches(database_url: str) -> list[str]:
-    database = Database(database_url)
-    broken = [result.law for result in check(database) if result.violations]
-    database.close()
-    return broken
 
 
 @asynccontextmanager
@@ -100,7 +92,7 @@ async def test_a_hot_budget_is_never_over_with_two_servers(database_url: str, tm
         ]
         # 240 are asked for; 111 of 0.9 are 99.9 of the 100.
         assert await tally(calls) == {"reserve": 111, "error": 129}
-    assert law_breaches(database_url) == []
+    assert violations(database_url) == []
 
 
 async def test_of_eight_reserves_at_once_at_two_servers_three_are_open_if_three_may_be(
@@ -122,7 +114,7 @@ async def test_of_eight_reserves_at_once_at_two_servers_three_are_open_if_three_
             assert sorted(told) == ["TOO_MANY_HOLDS"] * 5 + ["open"] * 3
             for name in (name for name, word in zip(names, told, strict=True) if word == "open"):
                 await servers[0].holds.Release(hold_pb2.ReleaseRequest(idempotency_key=name, operation_id=name))
-    assert law_breaches(database_url) == []
+    assert violations(database_url) == []
 
 
 async def test_one_operation_at_two_servers_is_one_hold_and_one_permission(database_url: str, tmp_path: Path) -> None:
@@ -138,7 +130,7 @@ async def test_one_operation_at_two_servers_is_one_hold_and_one_permission(datab
                 other.holds.Resolve(resolve_request(f"op-{i}", "0.5", idempotency_key=f"s2-{i}")),
             )
             assert sorted(answer.replayed for answer in settled) == [False, True]
-    assert law_breaches(database_url) == []
+    assert violations(database_url) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -155,16 +147,17 @@ async def test_a_server_that_is_told_to_end_ends_what_it_began(
             with psycopg.connect(database_url) as connection:
                 connection.execute("SELECT 1 FROM book FOR UPDATE")
                 call = asyncio.ensure_future(gateway.holds.Reserve(reserve_request("op-1")))
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(until_waiting, database_url)
                 server.send_signal(number)
-                await asyncio.sleep(0.3)
+                assert server.stderr is not None
+                while json.loads(await asyncio.wait_for(server.stderr.readline(), 20))["message"] != "draining":
+                    pass
                 with pytest.raises(grpc.aio.AioRpcError):
                     await gateway.holds.Reserve(reserve_request("op-2"), timeout=1)
                 assert server.returncode is None
             assert (await call).hold.operation_id == "op-1"
         assert await asyncio.wait_for(server.wait(), 20) == 0
-        assert server.stderr is not None
         lines = [json.loads(line) for line in (await server.stderr.read()).splitlines()]
-        assert [line["message"] for line in lines][-2:] == ["draining", "stopped"]
+        assert lines[-1]["message"] == "stopped"
     with psycopg.connect(database_url) as connection:
         assert connection.execute("SELECT operation_id FROM hold").fetchall() == [("op-1",)]

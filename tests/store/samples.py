@@ -1,6 +1,7 @@
 """Rows and commands to test the store with, each valid as it is; a test names only what it is about."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -37,6 +38,7 @@ from ledger.domain.states import HoldState, ResolutionKind
 from ledger.store.database import Database
 from ledger.store.load import load
 from ledger.store.save import save
+from tests import watching
 
 T = "tenant-a"
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -246,6 +248,12 @@ def apply(database: Database, commands: Sequence[Command], stripe: int = 0) -> l
         save(connection, decision, loaded)
         connection.commit()
     return decision.outcomes
+
+
+def until_waiting(database: Database, *calls: Future[Any]) -> None:
+    """Until somebody waits for a lock. The calls that are to wait must not end before."""
+    url = database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    watching.until_waiting(url, *calls)
 
 
 def column(database: Database, query: str) -> list[Any]:

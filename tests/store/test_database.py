@@ -1,6 +1,5 @@
 """What a transaction keeps and what it does not, and what happens when two want the same."""
 
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -206,8 +205,7 @@ def test_reserves_of_one_operation_at_the_same_time(database: Database) -> None:
     with ThreadPoolExecutor(1) as pool, database.transaction() as connection:
         loaded, _ = load(connection, [first], 0, uuid4)
         other = pool.submit(s.apply, database, [second])
-        while not s.column(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-            time.sleep(0.01)
+        s.until_waiting(database, other)
         save(connection, decide(loaded, [first]), loaded)
         connection.commit()
         with pytest.raises(IntegrityError, match="hold_pkey"):
@@ -262,8 +260,7 @@ def test_a_card_that_is_forgotten_while_a_batch_waits_is_not_missing_from_it(
     with ThreadPoolExecutor(1) as pool, psycopg.connect(database_url) as other:
         other.execute("SELECT 1 FROM book FOR UPDATE")
         loading = pool.submit(s.read, database, asked)
-        while not s.column(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-            time.sleep(0.01)
+        s.until_waiting(database, loading)
         database.memory.forget()
         other.rollback()
         assert loading.result(timeout=10).cards == {(T, "gpt-x", 1): s.card()}

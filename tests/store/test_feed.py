@@ -117,7 +117,7 @@ def test_who_waits_is_told_after_the_one_it_waited_for(database: Database, other
         write(first, dispatch("op-1"))
         assert low < transaction_id(first)
         writing = pool.submit(write, waiting, unknown("op-1"))
-        until_one_waits(database, writing.done)
+        s.until_waiting(database, writing)
         first.commit()
         writing.result(10)
         waiting.commit()
@@ -171,13 +171,6 @@ def test_what_a_place_is_made_of_is_open_to_every_role(other: Sql) -> None:
     other.execute("SET ROLE nobody_special")
     assert other.execute("SELECT system_identifier IS NOT NULL FROM pg_control_system()").fetchone() == (True,)
     other.rollback()
-
-
-def until_one_waits(database: Database, done: object) -> None:
-    while not s.column(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-        assert callable(done)
-        assert not done(), "it did not wait"
-        time.sleep(0.01)
 
 
 def drive(database: Database) -> None:

@@ -9,7 +9,8 @@ from ledger.domain.model import Delivery
 from ledger.store import read
 from ledger.store.database import Database
 from ledger.store.read import HoldEvent, Key
-from tests.store.test_read import scans
+from tests.store.sql import insert
+from tests.store.test_read_plans import NAME, NUMBERS, ROWS, journal_of_many, scans
 from tests.stories import Ledger, tell_attempts, tell_everything
 
 
@@ -107,27 +108,21 @@ def test_the_axes_are_read_from_few_rows(told: Database) -> None:
         assert read.get_standing(connection, "acme", "nothing of the kind") is None
 
 
-MANY = """
-    SET LOCAL session_replication_role = replica;
-    INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'many-' || n))).*
-        FROM hold h, generate_series(1, 20000) n WHERE h.operation_id = 'settled';
-    INSERT INTO receipt SELECT 'acme', 'gateway-1', 'Reserve', 'many-' || n, 'f', 1, 'many-' || n, 'OK', NULL, NULL, now()
-        FROM generate_series(1, 20000) n;
-    INSERT INTO refused SELECT 'acme', gen_random_uuid(), 'a', 'Release', 'k', 'f', 'many-' || n, 'HOLD_STATE', NULL, now()
-        FROM generate_series(1, 20000) n;
-    INSERT INTO evidence SELECT (jsonb_populate_record(e, jsonb_build_object('operation_id', 'many-' || n))).*
-        FROM evidence e, generate_series(1, 20000) n WHERE e.operation_id = 'late';
-    INSERT INTO observation SELECT (jsonb_populate_record(o, jsonb_build_object('operation_id', 'many-' || n))).*
-        FROM observation o, generate_series(1, 20000) n WHERE o.operation_id = 'failed';
-    INSERT INTO resolution SELECT (jsonb_populate_record(r, jsonb_build_object('operation_id', 'many-' || n))).*
-        FROM resolution r, generate_series(1, 20000) n WHERE r.operation_id = 'late';
-    INSERT INTO incident SELECT 'acme', gen_random_uuid(), 'RESOLUTION_CONFLICT', 'many-' || n, now(), '{}'
-        FROM generate_series(1, 20000) n;
-    INSERT INTO entry SELECT 'acme', gen_random_uuid(), 'RESERVE', 'USD', now(), now(), now()::date, 'many-' || n, 'gateway-1'
-        FROM generate_series(1, 20000) n;
-    INSERT INTO posting SELECT 'acme', 'many-' || n || '#0', side, md5(n::text)::uuid, 'HELD', 3 - 2 * side
-        FROM generate_series(1, 20000) n, generate_series(1, 2) side;
-"""
+# The operation whose rows of a table are repeated under other names.
+MODELS = {"hold": "settled", "evidence": "late", "observation": "failed", "resolution": "late"}
+MANY = ";".join(
+    [
+        "SET LOCAL session_replication_role = replica",
+        *(
+            f"INSERT INTO {table} SELECT (jsonb_populate_record(m, jsonb_build_object('operation_id', {NAME}))).*"
+            f" FROM {table} m, {NUMBERS} WHERE m.operation_id = '{operation}'"
+            for table, operation in MODELS.items()
+        ),
+        insert("receipt", ROWS, tenant="'acme'", actor="'gateway-1'", command="'Reserve'", key=NAME, resource=NAME),
+        insert("refused", ROWS, tenant="'acme'", command="'Release'", resource=NAME, reason="'HOLD_STATE'"),
+        *journal_of_many(),
+    ]
+)
 
 
 def test_no_table_is_scanned(database: Database) -> None:

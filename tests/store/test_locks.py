@@ -1,6 +1,5 @@
 """Rows are locked in one order, and what a batch is decided on is read when it has the locks."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from ledger.domain.needs import financial_book
 from ledger.store.database import Database
 from tests.store import samples as s
 from tests.store.samples import ADMIN, T
+from tests.store.sql import insert
 
 Sql = psycopg.Connection[tuple[object, ...]]
 
@@ -47,9 +47,7 @@ def waiting(database: Database, commands: list[Command]) -> Iterator["Future[Loa
     """A load that waits for a lock of the other process, until that lets go."""
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(s.read, database, commands)
-        while not s.column(database, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-            assert not loading.done(), "it did not wait"
-            time.sleep(0.01)
+        s.until_waiting(database, loading)
         yield loading
 
 
@@ -92,10 +90,11 @@ def test_now_and_the_receipts_are_read_when_the_locks_are_there(database: Databa
     (asked,) = commands = [s.reserve("op-3", key="key-3")]
     lock(other, ("book", "book_id", "org#0"))
     with waiting(database, list(commands)) as loading:
-        other.execute(
-            "INSERT INTO receipt VALUES (%s, 'gateway-1', 'Reserve', 'key-3', %s, 1, 'op-3', 'UNQUOTABLE', '{}', NULL, now())",
-            [T, asked.fingerprint],
-        )
+        done = insert(
+            "receipt", tenant=f"'{T}'", actor="'gateway-1'", command="'Reserve'", key="'key-3'", resource="'op-3'",
+            fingerprint=f"'\\x{asked.fingerprint.hex()}'", fingerprint_version="1", outcome="'UNQUOTABLE'", refusal="'{}'",
+        )  # fmt: skip
+        other.execute(done.encode())
         (let_go,) = other.execute("SELECT clock_timestamp()").fetchone() or (None,)
         other.commit()
         loaded = loading.result(timeout=10)

@@ -4,24 +4,14 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from ledger.store import migrate
-from ledger.store.scratch import scratch_database
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def bare_url(server_url: str) -> Iterator[str]:
-    """An empty database, without a schema."""
-    with scratch_database(server_url) as url:
-        yield url
 
 
 def test_two_migrators_do_it_once(bare_url: str) -> None:

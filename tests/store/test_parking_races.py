@@ -49,15 +49,7 @@ def blocked(database: Database, commands: Sequence[Command], first: Connection) 
     """What the commands come to that must wait for another transaction, which then commits."""
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(Runner(database).execute, commands)
-        waiting = text(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
-        for _ in range(1000):
-            with database.read() as connection:
-                if connection.execute(waiting).scalar_one():
-                    break
-        else:
-            raise AssertionError("it does not wait")
+        s.until_waiting(database, later)
         first.commit()
         return later.result(30)
 

@@ -15,6 +15,7 @@ from ledger.store.arrays import Array
 from ledger.store.statements import Statement
 from tests.store import samples as s
 from tests.store.samples import T
+from tests.store.sql import insert
 
 LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "holds": (lookups.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
@@ -43,30 +44,46 @@ WRITES: dict[str, tuple[Statement, list[Any]]] = {
     "change books": (save.CHANGED_BOOKS, [save._book_change(s.book(f"team-{i}", version=9)) for i in range(500)]),
 }
 SIZES = (0, 100, 100_000)
-FILL = """
-ALTER TABLE hold SET (autovacuum_enabled = off); ALTER TABLE book SET (autovacuum_enabled = off);
-ALTER TABLE receipt SET (autovacuum_enabled = off); ALTER TABLE budget SET (autovacuum_enabled = off);
-ALTER TABLE posting SET (autovacuum_enabled = off); ALTER TABLE evidence SET (autovacuum_enabled = off);
-INSERT INTO evidence SELECT '{t}', 'op-' || i, gen_random_uuid(), 1, 'USAGE', 'AUTHORITATIVE', '{{}}', 'WEBHOOK', 'gw', 'sdk',
-    '7', '#built-in/1', NULL, now(), NULL, 'd', 'f', '{{}}' FROM generate_series(1, {n}) i;
-INSERT INTO hold SELECT '{t}', 'op-' || i, 'RESERVED', 'USD', 1, '{{}}', '{{}}', '{{}}', '{{}}', 'gateway-1', 'f', now(), now(),
-    now(), 'order-' || i, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false, false, 'rcpt-' || i, 0, NULL, NULL,
-    NULL, NULL, 1
-    FROM generate_series(1, {n}) i;
-INSERT INTO book SELECT '{t}', 'team-' || i || '#0', 'team-' || i, NULL, NULL, 'USD', 0, false, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    now(), NULL, 'NONE', NULL, 0, '{{}}', 'USED', '{{}}' FROM generate_series(1, {n}) i;
-INSERT INTO budget SELECT '{t}', 'team-' || i, ARRAY['team-' || i], 'USD', '', NULL, now(), NULL, NULL, NULL, 1, 0, 'NONE', '',
-    NULL, NULL, 'NONE', NULL, '{{}}', 'USED' FROM generate_series(1, {n}) i;
-INSERT INTO receipt SELECT '{t}', 'gateway-1', 'Reserve', 'key-' || i, 'f', 1, 'op', 'OK', NULL, NULL, now()
-    FROM generate_series(1, {n}) i;
-"""
+UNWATCHED = ("hold", "book", "budget", "receipt", "posting", "evidence")
+
+
+def fill(number: int) -> str:
+    """So many rows of each kind, and nothing that would make statistics of them."""
+    rows = f"FROM generate_series(1, {number}) i"
+    operation, budget = "'op-' || i", "'team-' || i"
+    of_tenant = {"tenant": f"'{T}'"}
+    return ";".join(
+        [
+            *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in UNWATCHED),
+            insert(
+                "evidence", rows, **of_tenant, operation_id=operation, attempt="1", kind="'USAGE'", fact="'f'", body="'{}'",
+                classification="'AUTHORITATIVE'", source="'WEBHOOK'", actor="'gw'", policy="'#built-in/1'", digest="'d'",
+            ),
+            insert(
+                "hold", rows, **of_tenant, operation_id=operation, state="'RESERVED'", currency="'USD'", amount="1", version="1",
+                exclusive_key="'order-' || i", provider_receipt="'rcpt-' || i", actor="'gateway-1'",
+            ),
+            insert(
+                "book", rows, **of_tenant, book_id=f"{budget} || '#0'", budget_id=budget, currency="'USD'", floor="0", version="8",
+                period_start="now()", rollover="'NONE'", threshold_basis="'USED'",
+            ),
+            insert(
+                "budget", rows, **of_tenant, budget_id=budget, path=f"ARRAY[{budget}]", currency="'USD'", version="1",
+                period="'NONE'", rollover="'NONE'", threshold_basis="'USED'",
+            ),
+            insert(
+                "receipt", rows, **of_tenant, actor="'gateway-1'", command="'Reserve'", key="'key-' || i", resource="'op'",
+                outcome="'OK'", fingerprint_version="1",
+            ),
+        ]
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=SIZES)
 def sql(request: pytest.FixtureRequest, shared_database_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A database with so many holds, books, budgets and receipts, of which the planner has no statistics."""
     with psycopg.connect(shared_database_url, row_factory=scalar_row) as connection:
-        connection.execute(FILL.format(t=T, n=request.param).encode())
+        connection.execute(fill(request.param).encode())
         yield connection
         connection.rollback()
 

@@ -37,7 +37,10 @@ def write_budget(message: budget_pb2.Budget, budget: Budget, book: Book, as_of: 
         write_time(message.period_start_time, book.period_start)
     if book.period_end is not None:
         write_time(message.period_end_time, book.period_end)
-    balances = message.balances
+    write_balances(message.balances, book, as_of)
+
+
+def write_balances(balances: budget_pb2.Balances, book: Book, as_of: datetime | None) -> None:
     balances.authority = plain(book.authority)
     balances.available = plain(book.available)
     balances.held = plain(book.held)

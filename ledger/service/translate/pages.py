@@ -57,6 +57,11 @@ def revision_key(key: str) -> None:
         raise ValueError(key)
 
 
+def book_key(key: str) -> None:
+    """A key that is the id of a book."""
+    text(key, "page_token", least=1, most=_MAX_TOKEN)
+
+
 def log_key(key: str) -> None:
     """A key that tells apart the lines of the log that are of one instant."""
     text(key, "page_token", least=1, most=_MAX_TOKEN)

@@ -18,6 +18,7 @@ from ledger.service.translate.fields import (
 from ledger.service.translate.pages import (
     Place,
     amount_key,
+    book_key,
     id_key,
     log_key,
     name_key,
@@ -76,6 +77,12 @@ def budgets(request: budget_pb2.ListBudgetsRequest, caller: Caller) -> tuple[Pla
     parent = optional_identifier(request.parent_id, "parent_id")
     size, token = request.page_size, request.page_token
     return place("ListBudgets", caller, size, token, (name_key,), parent_id=parent or ""), parent
+
+
+def periods(request: budget_pb2.ListPeriodsRequest, caller: Caller) -> tuple[Place, str]:
+    budget = identifier(request.budget_id, "budget_id")
+    size, token = request.page_size, request.page_token
+    return place("ListPeriods", caller, size, token, (book_key,), budget_id=budget), budget
 
 
 def cards(request: price_pb2.ListPriceCardsRequest, caller: Caller) -> tuple[Place, str | None]:

@@ -4,7 +4,7 @@ with database.read() as connection:
     page = read.list_holds(connection, tenant, limit=100)
 """
 
-from ledger.store.read.budgets import BudgetState, get_budget, list_budgets
+from ledger.store.read.budgets import BudgetState, PeriodState, get_budget, list_budgets, list_periods
 from ledger.store.read.cards import get_card, list_cards
 from ledger.store.read.evidence import get_policy, list_evidence
 from ledger.store.read.history import HoldEvent, Standing, get_standing, list_hold_events
@@ -22,6 +22,7 @@ __all__ = [
     "JournalEntry",
     "Key",
     "Page",
+    "PeriodState",
     "Place",
     "Round",
     "Standing",
@@ -43,6 +44,7 @@ __all__ = [
     "list_invocations",
     "list_open_holds",
     "list_parked",
+    "list_periods",
     "list_postings",
     "list_resolutions",
     "waited",

@@ -24,6 +24,13 @@ class BudgetState(NamedTuple):
     as_of: datetime
 
 
+class PeriodState(NamedTuple):
+    """A book of a budget, and the instant for which its balances hold."""
+
+    book: Book
+    as_of: datetime
+
+
 def get_budget(connection: Connection, tenant: str, budget_id: str) -> BudgetState | None:
     row = connection.execute(_states(tenant).where(budget.c.budget_id == budget_id)).one_or_none()
     return None if row is None else _state(row)
@@ -40,6 +47,26 @@ def list_budgets(
         query = query.where(budget.c.budget_id > after[0])
     rows = connection.execute(query.order_by(budget.c.budget_id).limit(limit + 1)).all()
     return page(rows, limit, _state, lambda item: (item.budget.budget_id,))
+
+
+def list_periods(
+    connection: Connection, tenant: str, budget_id: str, *, limit: int, after: Key | None = None
+) -> Page[PeriodState]:
+    """The books of a budget, the newest first. The key is (book_id,)."""
+    # By the primary key: they have its name and a '#', which no name has, before a start by which they sort.
+    first, beyond = f"{budget_id}#", f"{budget_id}$"
+    query = select(*book.c, func.transaction_timestamp()).where(
+        book.c.tenant == tenant,
+        book.c.book_id >= first,
+        book.c.book_id < (beyond if after is None else min(after[0], beyond)),
+    )
+    rows = connection.execute(query.order_by(book.c.book_id.desc()).limit(limit + 1)).all()
+    return page(rows, limit, _period, lambda item: (item.book.book_id,))
+
+
+def _period(row: Any) -> PeriodState:
+    *values, as_of = row
+    return PeriodState(book_from(tuple(values)), as_of)
 
 
 def _states(tenant: str) -> Select[Any]:
