@@ -12,7 +12,7 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 
 from alembic import context
-from ledger.store.tables import metadata
+from ledger.store.records import metadata
 
 # A statement that waits for a lock makes all who come after it wait too: better to give up early and come again.
 LOCK_TIMEOUT = "4s"

@@ -9,7 +9,7 @@ from ledger.domain.evidence import fact_of, passed_ceilings, priced_tier, repric
 from ledger.domain.money import may_be_most_of, plain, total
 from ledger.domain.quotes import QuoteKind
 from ledger.domain.states import ResolutionKind
-from ledger.store.laws import StoredCard, StoredObservation, StoredPolicy, StoredQuote, StoredResolution, Unreadable
+from ledger.store.laws import StoredCard, StoredEvidence, StoredPolicy, StoredQuote, StoredResolution, Unreadable
 
 
 def card_fault(stored: StoredCard | Unreadable) -> str | None:
@@ -81,7 +81,7 @@ def digest_fault(stored: StoredResolution | Unreadable) -> str | None:
     return None if computed == stored.digest else f"{_name(stored)} has another digest than its content"
 
 
-def fact_fault(stored: StoredObservation | Unreadable) -> str | None:
+def fact_fault(stored: StoredEvidence | Unreadable) -> str | None:
     if isinstance(stored, Unreadable):
         return _unreadable(stored)
     try:

@@ -52,7 +52,9 @@ def check_within(connection: Connection) -> list[LawResult]:
                 map(quote_fault, laws.quotes(connection)),
             ),
         ]
-        facts = _count("7.5", "Evidence has the fact of its content.", map(fact_fault, laws.observations(connection)))
+        facts = _count(
+            "7.5", "Evidence has the fact of its content.", map(fact_fault, laws.evidence_with_bodies(connection))
+        )
         policies = _count(
             "7.6", "A policy has the digest of its content.", map(policy_fault, laws.policies(connection))
         )

@@ -1,6 +1,6 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
@@ -44,14 +44,16 @@ class Loaded:
 
     `holds` and `books` are locked. `budgets` holds every budget of every named chain, and all that is below a budget which is to
     be moved, keyed (tenant, budget_id), as they are under the locks of their books. `newest` names by the same key the book of the
-    latest period that was opened, as it was before the locks: of each of the budgets, and of those whose period a hold outlived.
+    period that is open, of each of the budgets and of those whose period a hold outlived: of those that are locked it is so under
+    the locks, of the others as far as the process knew.
     `zones` are the clocks of the time zones that budgets and commands name. `closed_budgets` are those on the paths of
     holds to be dispatched that are closed (a dispatch posts nothing, and locks no book). `cards` is keyed by
     (tenant, card_id, version), with version 0 for the newest. `exclusive` says which open hold has an exclusive key.
     `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
     `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
     again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
-    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so. `signs` are those
+    book. `ended` has the hashes of the nonces of attempts that failed, of holds that have more than one and may begin the next.
+    `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so. `signs` are those
     of operations that are about to be reserved, sent, freed or reported without a hold; `parked` is the evidence that is to be
     filed, locked; `waiting` is how much evidence is parked of each tenant that parks.
     """
@@ -70,6 +72,7 @@ class Loaded:
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
     bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    ended: Mapping[tuple[str, str], Collection[bytes]] = field(default_factory=dict)
     resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     policies: Mapping[tuple[str, str], EvidencePolicy] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)

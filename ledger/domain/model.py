@@ -125,7 +125,8 @@ class Book:
     stripe of the financial book has `provider` and `model`.
 
     `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
-    the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
+    the budget's, for commands that do not know the budget; `carried` is what was carried into the period, `carried_on` what has
+    been carried on out of it since it ended. Each is below zero if it was missing.
     `thresholds` of that one are the budget's too; `crossed` are the percents that were crossed in the period, in their order.
     """
 
@@ -151,8 +152,14 @@ class Book:
     period_end: datetime | None = None
     rollover: Rollover = NO_ROLLOVER
     carried: Decimal = ZERO
+    carried_on: Decimal = ZERO
     thresholds: Thresholds = NO_THRESHOLDS
     crossed: tuple[int, ...] = ()
+
+    @property
+    def allowance(self) -> Decimal:
+        """What the period had to spend: AUTHORITY, and what has been carried on since."""
+        return self.authority + self.carried_on
 
     def is_over(self, now: datetime) -> bool:
         """Whether the period has ended, although no later one may be open yet."""
@@ -181,6 +188,7 @@ class Hold(NamedTuple):
     labels: Mapping[str, str]
     actor: str
     fingerprint: bytes
+    fingerprint_version: int
     created_at: datetime
     expire_at: datetime
     updated_at: datetime

@@ -116,6 +116,23 @@ def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] 
     return (*command.hold_key, fact_of(command.evidence.body()))
 
 
+def receipt_brought(command: Command, hold: Hold | None) -> tuple[str, str, str] | None:
+    """(tenant, provider, receipt): what at most one operation may have, if the command brings one that the hold has not."""
+    if isinstance(command, RecordReceipt):
+        return command.receipt_bound
+    if not isinstance(command, (Resolve, Correct)) or hold is None or not isinstance(command.evidence, Usage):
+        return None
+    receipt = command.evidence.provider_receipt
+    if receipt is None or receipt == hold.provider_receipt:
+        return None
+    return (hold.tenant, hold.quote.provider, receipt)
+
+
+def needs_ended(command: Command, hold: Hold | None) -> bool:
+    """Whether the nonces of all attempts are needed, and not that of the latest alone, which stands on the hold."""
+    return isinstance(command, BeginDispatch) and hold is not None and hold.failure is not None and hold.attempt > 1
+
+
 def policy_needed(command: Command, hold: Hold | None) -> tuple[str, str] | None:
     """The policy, keyed (tenant, provider), of which the command needs the newest version."""
     if isinstance(command, PutEvidencePolicy):

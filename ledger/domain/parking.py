@@ -9,15 +9,17 @@ The record of what was observed stays for ever; what is parked is a place in a q
 """
 
 from typing import Final
+from uuid import UUID
 
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
+from ledger.domain.keeping import kind_of, record, source_of
 from ledger.domain.model import Classification, Parked
 from ledger.domain.policies import BUILT_IN_NAME
 from ledger.domain.refusals import Reason
-from ledger.domain.resolving import kind_of, record, resolve, source_of
+from ledger.domain.resolving import recognised, replayed, resolve
 from ledger.domain.signs import ORPHAN, can_wait, signs_of
 from ledger.domain.work import Work, refuse
 
@@ -36,7 +38,7 @@ def report(work: Work, command: Resolve) -> Outcome:
     if any(sign.identity == identity for sign in signs):
         return Outcome(applied=False, parked=True)
     tenant = command.caller.tenant
-    orphan = incident_id(tenant, command.operation_id, ORPHAN, identity.hex())
+    orphan = orphan_case(command)
     if any(sign.incident_id == orphan for sign in signs):
         return Outcome(applied=False, parked=True, incident_id=orphan)
     if sum(sign.identity is not None for sign in signs) >= MOST_FACTS:
@@ -49,11 +51,21 @@ def report(work: Work, command: Resolve) -> Outcome:
     return Outcome(parked=True)
 
 
-def parked_before(work: Work, command: Resolve) -> Outcome:
-    """The answer to the key of a report that was parked, while there is no hold.
+def orphan_case(command: Resolve) -> UUID:
+    """The case that a report becomes if no hold comes for it."""
+    return incident_id(command.caller.tenant, command.operation_id, ORPHAN, identity_of(command).hex())
 
-    Raises StaleRows if it waits no longer, and is no case either: the hold has come.
+
+def parked_before(work: Work, command: Resolve) -> Outcome:
+    """The answer to the key of a report that was parked. Once the hold is there it is what came of the report: that it resolved
+    the hold, or else what a report under a new key comes to. To be parked was no answer that its key could keep.
+
+    Raises StaleRows if there is no hold, and the report waits no longer and is no case either: the hold has come.
     """
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is not None:
+        known = recognised(work, command, hold)
+        return resolve(work, command) if known is None else replayed(hold, known)
     answer = report(work, command)
     if answer.refusal is not None or answer.applied:
         raise StaleRows(command.operation_id)

@@ -24,6 +24,8 @@ log = logging.getLogger("ledger.engine")
 # No COMMIT is begun later (seconds) than this after the batch was: what was not there by then, plus the time of one COMMIT, will
 # not come to be there by itself.
 LONGEST = 60.0
+# Faults of one command: those beside it can be done without it.
+_OF_ONE = frozenset({Fault.TAKEN, Fault.POISON, Fault.ZONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,12 @@ class Patience:
     doubt: float = 5.0
 
     def tries(self, fault: Fault) -> int:
-        """How often a batch with this fault is tried in all. An unfit database is not tried again: people must repair it."""
+        """How often a batch with this fault is tried in all. What people must repair is not tried again."""
         return {
             Fault.CONTENTION: self.contention_tries,
             Fault.LOST: self.lost_tries,
             Fault.UNFIT: 1,
+            Fault.ZONE: 1,
             # Alone, the command finds the row when it is tried again, unless a third was faster once more.
             Fault.TAKEN: self.contention_tries,
             Fault.POISON: self.alone_tries,
@@ -71,7 +74,7 @@ class Runner:
                 return error
             fault = classify(error)
             tries[fault] += 1
-            if fault in (Fault.TAKEN, Fault.POISON) and len(commands) > 1:
+            if fault in _OF_ONE and len(commands) > 1:
                 return self._halves(commands, not_after)
             if fault in (Fault.LOST, Fault.UNFIT):
                 # The pool's other connections are as dead as this one, or as read-only: a session keeps the settings, and the

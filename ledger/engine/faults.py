@@ -11,6 +11,7 @@ import sqlalchemy.exc as sa
 from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.refusals import Reason, Refusal
 from ledger.engine.apply import TookTooLong
+from ledger.store.clocks import NoClocks
 from ledger.store.fitness import UnfitDatabase
 from ledger.store.pipeline import StaleRow
 
@@ -20,6 +21,7 @@ class Fault(Enum):
     LOST = "The connection broke, or none could be had."
     TAKEN = "Another transaction took a key first; tried again alone, the command finds its row."
     UNFIT = "The database cannot take this write until somebody repairs it."
+    ZONE = "This machine lacks the time zone of a budget that is named; what names no such budget goes on."
     POISON = "Something in the batch makes it fail."
 
 
@@ -48,6 +50,8 @@ def classify(error: BaseException) -> Fault:
         return Fault.CONTENTION
     if isinstance(error, UnfitDatabase):
         return Fault.UNFIT
+    if isinstance(error, NoClocks):
+        return Fault.ZONE
     if isinstance(error, sa.TimeoutError):
         return Fault.LOST
     cause = _driver_error(error)
@@ -74,9 +78,14 @@ def _by_state(error: psycopg.Error) -> Fault:
 
 
 def remedy(error: BaseException) -> str:
-    """What to do about an UNFIT database."""
+    """What to do about an UNFIT database, or about a machine without a ZONE."""
     if isinstance(error, UnfitDatabase):
         return " ".join(error.faults)
+    if isinstance(error, NoClocks):
+        return (
+            f"This server's machine does not know the time zone {error.zone!r} of the budget; nothing was done. Install a current"
+            " tzdata there and restart the server, or ask another one."
+        )
     state = sqlstate(error)
     return _MIGRATE if state in _SCHEMA else _REMEDIES.get(state, "The database cannot be used: look at its log.")
 
@@ -95,7 +104,7 @@ def outcome(fault: Fault, error: BaseException) -> Outcome:
             return refused(Reason.CONTENTION, sentence)
         case Fault.LOST:
             return refused(Reason.STORE_UNAVAILABLE, _UNREACHABLE)
-        case Fault.UNFIT:
+        case Fault.UNFIT | Fault.ZONE:
             return refused(Reason.STORE_UNAVAILABLE, remedy(error))
         case Fault.POISON:
             return refused(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")

@@ -59,7 +59,7 @@ def _refusal(error: Exception, fault: Fault) -> Refusal:
     match fault:
         case Fault.CONTENTION:
             message = "The read took too long and was ended: ask for a smaller page."
-        case Fault.UNFIT:
+        case Fault.UNFIT | Fault.ZONE:
             message = faults.remedy(error)
         case _:
             message = "The database cannot be reached: ask again."

@@ -96,12 +96,8 @@ class Boundary(grpc.aio.ServerInterceptor):
                 who = self._known(context)
                 self._admit(method, who)
                 response = await answer(_read(read, request), context)
-            except (Refused, InvalidField) as refused:
-                _told(method, who, refused.refusal, started)
-                await abort(context, refused.refusal)
-            except Exception:
-                log.exception("failed", extra=_facts(method, who, Reason.INTERNAL, started))
-                await abort(context, _INTERNAL)
+            except Exception as error:
+                await abort(context, _told(method, who, error, started))
             finally:
                 self._end()
             if log.isEnabledFor(logging.DEBUG):
@@ -128,12 +124,8 @@ class Boundary(grpc.aio.ServerInterceptor):
                         if self._asks(context) != who:
                             raise Refused(_UNAUTHENTICATED)
                         yield response
-            except (Refused, InvalidField) as refused:
-                _told(method, who, refused.refusal, started)
-                await abort(context, refused.refusal)
-            except Exception:
-                log.exception("failed", extra=_facts(method, who, Reason.INTERNAL, started))
-                await abort(context, _INTERNAL)
+            except Exception as error:
+                await abort(context, _told(method, who, error, started))
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("ended", extra=_facts(method, who, None, started))
 
@@ -189,11 +181,19 @@ def _read(read: Callable[[bytes], Any], raw: bytes) -> Any:
         raise Refused(_MALFORMED) from None
 
 
-def _told(method: str, who: Caller | None, refusal: Refusal, started: float) -> None:
-    """Business refusals are answers and go to DEBUG; what an operator should see goes higher."""
+def _told(method: str, who: Caller | None, error: Exception, started: float) -> Refusal:
+    """What the caller is told of what ended its call, which is logged.
+
+    Business refusals are answers and go to DEBUG; what an operator should see goes higher.
+    """
+    if not isinstance(error, (Refused, InvalidField)):
+        log.error("failed", exc_info=error, extra=_facts(method, who, Reason.INTERNAL, started))
+        return _INTERNAL
+    refusal = error.refusal
     level = _LEVELS.get(refusal.reason, logging.DEBUG)
     if log.isEnabledFor(level):
         log.log(level, "refused", extra=_facts(method, who, refusal.reason, started))
+    return refusal
 
 
 _LEVELS = {

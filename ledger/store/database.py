@@ -1,9 +1,8 @@
-"""The database of the ledger: pools of connections, and what one process may remember of it."""
+"""The database of the ledger: pools of connections, with what the process remembers of it."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
@@ -11,7 +10,7 @@ from psycopg.abc import PQGen
 from psycopg.types.array import ListBinaryDumper
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
-from ledger.domain.cards import PriceCard
+from ledger.store.memory import Memory
 
 # A transaction of the engine lasts milliseconds; one that waits this long has met a stuck neighbour, and gives way. A process that
 # stands still within one loses it, with its locks, before the others lose their patience.
@@ -45,37 +44,6 @@ SILENCE = 40.0
 # A session's own setting outlives a reload of the server's configuration: what was found fit stays so.
 _PIN = "set_config('synchronous_commit', current_setting('synchronous_commit'), false)"
 _MEMORY = "ledger.memory"
-_MOST_CARDS = 10_000
-_MOST_BOOKS = 200_000
-
-
-@dataclass(slots=True)
-class Memory:
-    """What never changes in the database once it is committed, and therefore need not be read again; and `newest`, of each budget
-    the book that was open when it was looked for, which is held against the locked book each time.
-
-    `cards` are versions of price cards by (tenant, card_id, version); `books` are the keys of books that exist, `closed` of those
-    whose periods are over and followed by another.
-    """
-
-    cards: dict[tuple[str, str, int], PriceCard] = field(default_factory=dict)
-    books: set[tuple[str, str]] = field(default_factory=set)
-    closed: set[tuple[str, str]] = field(default_factory=set)
-    newest: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def forget(self) -> None:
-        self.cards.clear()
-        self.books.clear()
-        self.closed.clear()
-        self.newest.clear()
-
-    def trim(self) -> None:
-        """Forgets everything of a kind that has become too many: it is read again when needed."""
-        if len(self.cards) > _MOST_CARDS:
-            self.cards.clear()
-        for books in (self.books, self.closed, self.newest):
-            if len(books) > _MOST_BOOKS:
-                books.clear()
 
 
 Result = TypeVar("Result")

@@ -2,11 +2,12 @@
 
 from enum import Enum
 
-from sqlalchemy import Connection, Select, literal, select, text
+from sqlalchemy import Connection, Select, exists, literal, select, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.domain.batch import Decision
-from ledger.store.tables import entry, evidence, hold, receipt, refused
+from ledger.store.records import evidence, incident, parked, receipt, refused
+from ledger.store.tables import entry, hold
 
 _STATUS = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 _IN_THE_FUTURE = "22023"
@@ -42,7 +43,10 @@ def fate_of(connection: Connection, transaction_id: str, decision: Decision) -> 
 
 
 def _witness(decision: Decision) -> Select[int] | None:
-    """A query for one row that only this decision can have written; None if it wrote nothing."""
+    """A query for one row that only this decision can have written; None if it wrote nothing.
+
+    The rest of what a decision may have comes with an entry, evidence, or the receipt of its command.
+    """
     one = select(literal(1))
     if decision.entries:
         row = decision.entries[0]
@@ -67,8 +71,16 @@ def _witness(decision: Decision) -> Select[int] | None:
     if decision.refused:
         refusal = decision.refused[0]
         return one.where(refused.c.tenant == refusal.tenant, refused.c.refused_id == refusal.refused_id)
+    if decision.incidents:
+        # A case that was open already is not written: then it is told as lost, and tried again. Twice is the same as once.
+        opened = decision.incidents[0]
+        return one.where(
+            incident.c.tenant == opened.tenant,
+            incident.c.incident_id == opened.incident_id,
+            incident.c.opened_at == opened.opened_at,
+        )
     if decision.holds:
-        # Heartbeats alone. If the row has moved on they are told as lost, and tried again: twice is the same as once.
+        # Heartbeats alone. If the row has moved on they are told as lost, and tried again, as above.
         extended = next(iter(decision.holds.values()))
         return one.where(
             hold.c.tenant == extended.tenant,
@@ -76,4 +88,12 @@ def _witness(decision: Decision) -> Select[int] | None:
             hold.c.version == extended.version,
             hold.c.updated_at == extended.updated_at,
         )
+    if decision.unparked:
+        tenant, operation_id, evidence_id = decision.unparked[0]
+        waits = (
+            parked.c.tenant == tenant,
+            parked.c.operation_id == operation_id,
+            parked.c.evidence_id == evidence_id,
+        )
+        return one.where(~exists().where(*waits))
     return None

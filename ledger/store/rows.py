@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Evidence, Hold, Parked, Receipt, Resolution, Role
+from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Parked, Receipt, Resolution, Role
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
@@ -49,8 +49,8 @@ def hold_from(row: Row) -> Hold:
 
 _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
-    "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
-    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
+    "fingerprint", "fingerprint_version", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt",
+    "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
     "execution_seen", "usage_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
     "resolved_at", "version",
 )  # fmt: skip
@@ -74,11 +74,12 @@ def book_from(row: Row) -> Book:
         kind,
         cap,
         carried,
+        carried_on,
         percents,
         basis,
         crossed,
     ) = row
-    rest += (rollover_from(kind, cap), carried, thresholds_from(tuple(percents), basis), tuple(crossed))
+    rest += (rollover_from(kind, cap), carried, carried_on, thresholds_from(tuple(percents), basis), tuple(crossed))
     return Book(tenant, book_id, budget_id, currency, floor, provider, model, *rest)
 
 
@@ -94,7 +95,8 @@ def thresholds_from(percents: tuple[int, ...], basis: str) -> Thresholds:
 book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
     "open_holds", "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
-    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried", "thresholds.percents", "thresholds.basis", "crossed",
+    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried", "carried_on", "thresholds.percents",
+    "thresholds.basis", "crossed",
 )  # fmt: skip
 
 
@@ -135,6 +137,17 @@ def parked_from(row: Row) -> Parked:
         tenant, operation_id, evidence_id, identity, ResolutionKind(kind), source, actor, Role(role), attempt, from_json(report),
         parked_at,
     )  # fmt: skip
+
+
+def evidence_from(row: Row) -> Evidence:
+    """A row whose last column is the body as text; NULL where it was not read."""
+    kept = Evidence._make(row)
+    return kept._replace(
+        kind=ResolutionKind(kept.kind),
+        classification=Classification(kept.classification),
+        reasons=tuple(kept.reasons),
+        body=None if kept.body is None else from_json(row[-1]),
+    )
 
 
 def resolution_from(row: Row) -> Resolution:

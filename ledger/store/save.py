@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from ledger.domain.batch import Decision, Loaded
 from ledger.domain.model import Observation
+from ledger.store import records as r
 from ledger.store import rows
 from ledger.store import tables as t
 from ledger.store.feed import RECORD
@@ -28,7 +29,17 @@ _THRESHOLDS = {"thresholds": "thresholds.percents", "threshold_basis": "threshol
 _CHANGING_BOOK = {
     **{
         name: name
-        for name in ("floor", "closed", "version", "open_holds", *t.BALANCES, "period_end", "carried", "crossed")
+        for name in (
+            "floor",
+            "closed",
+            "version",
+            "open_holds",
+            *t.BALANCES,
+            "period_end",
+            "carried",
+            "carried_on",
+            "crossed",
+        )
     },
     **_ROLLOVER,
     **_THRESHOLDS,
@@ -59,17 +70,17 @@ CHANGED_BUDGETS = change(t.budget, tuple(_CHANGING_BUDGET), "budget.version = ex
 CHANGED_BOOKS = change(t.book, tuple(_CHANGING_BOOK), "book.version <= excluded.version", checked=_CHECKED_BOOK)
 NEW_ENTRIES = append(t.entry)
 NEW_POSTINGS = append(t.posting)
-NEW_RECEIPTS = append(t.receipt)
-NEW_REFUSED = append(t.refused)
-NEW_EVIDENCE = append(t.evidence)
-NEW_OBSERVATIONS = append(t.observation)
-NEW_RESOLUTIONS = append(t.resolution)
-NEW_INCIDENTS = append_once(t.incident)
-NEW_GRANTS = append(t.budget_grant)
-NEW_CARDS = append(t.price_card)
-NEW_POLICIES = append(t.evidence_policy)
-NEW_PARKED = append(t.parked)
-GONE_PARKED = remove(t.parked)
+NEW_RECEIPTS = append(r.receipt)
+NEW_REFUSED = append(r.refused)
+NEW_EVIDENCE = append(r.evidence)
+NEW_OBSERVATIONS = append(r.observation)
+NEW_RESOLUTIONS = append(r.resolution)
+NEW_INCIDENTS = append_once(r.incident)
+NEW_GRANTS = append(r.budget_grant)
+NEW_CARDS = append(r.price_card)
+NEW_POLICIES = append(r.evidence_policy)
+NEW_PARKED = append(r.parked)
+GONE_PARKED = remove(r.parked)
 
 
 def save(connection: Connection, decision: Decision, loaded: Loaded) -> None:

@@ -1,4 +1,6 @@
-"""The tables, with the laws that one row can keep. Laws over many rows or over time are triggers of the migrations.
+"""The tables of the books: budgets, books, holds, and the journal. What was said and answered beside them is in store.records.
+
+The tables have the laws that one row can keep; laws over many rows or over time are triggers of the migrations.
 
 Columns are named as the fields of ledger.domain.model. Every primary key starts with the tenant, and no table refers to
 another by a foreign key: on the hot path those cost a quarter of the throughput, and the service's own check does their
@@ -22,7 +24,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSON, TIMESTAMP
+from sqlalchemy.dialects.postgresql import TIMESTAMP
 
 from ledger.store.columns import document as _json
 from ledger.store.columns import identity as _uuid
@@ -104,6 +106,7 @@ book = Table(
     _text("rollover"),
     _money("rollover_cap", null=True),
     _money("carried"),
+    _money("carried_on"),
     _numbers("thresholds"),
     _text("threshold_basis"),
     _numbers("crossed"),
@@ -120,6 +123,7 @@ book = Table(
     ),
     # A period may begin in debt: then what was carried into it is below zero.
     CheckConstraint("authority >= 0 OR carried < 0", name="authority_is_negative_only_by_what_was_carried"),
+    CheckConstraint("closed OR carried_on = 0", name="only_a_period_that_is_over_is_carried_on"),
     # A stripe may: it is a summand, and a correction lowers whichever stripe its batch has.
     CheckConstraint("budget_id IS NULL OR expense = 0", name="expense_is_the_financial_books"),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
@@ -152,6 +156,7 @@ hold = Table(
     _json("labels"),
     _text("actor"),
     _bytes("fingerprint"),
+    _integer("fingerprint_version"),
     _time("created_at"),
     _time("expire_at"),
     _time("updated_at"),
@@ -219,15 +224,21 @@ Index(
     hold.c.operation_id,
     postgresql_where=text("request_group IS NOT NULL"),
 )
-# Which hold has a receipt of a provider. Not unique: a Resolve that brings a receipt must not fail by what another hold has.
+# Which hold has a receipt of a provider. Two that bring the same at the same time find out by it: one of them is decided again.
+quoted_provider = literal_column("(quote ->> 'provider'::text)", Text())
 Index(
-    "hold_provider_receipt",
+    "hold_one_per_provider_receipt",
     hold.c.tenant,
+    quoted_provider,
     hold.c.provider_receipt,
+    unique=True,
     postgresql_where=text("provider_receipt IS NOT NULL"),
 )
 is_unknown = text("state = 'OUTCOME_UNKNOWN'")
 Index("hold_unknown", hold.c.tenant, hold.c.operation_id, postgresql_where=is_unknown)
+# Few are, so the list of them would read all others. Most are settled: the list of those goes through the primary key.
+is_released = text("state = 'RELEASED'")
+Index("hold_released", hold.c.tenant, hold.c.operation_id, postgresql_where=is_released)
 
 entry = Table(
     "entry",
@@ -258,212 +269,3 @@ posting = Table(
     CheckConstraint("amount <> 0", name="amount_is_not_zero"),
 )
 Index("posting_entry", posting.c.tenant, posting.c.entry_id)
-
-receipt = Table(
-    "receipt",
-    metadata,
-    _key("tenant"),
-    _key("actor"),
-    _key("command"),
-    _key("key"),
-    _bytes("fingerprint"),
-    _integer("fingerprint_version"),
-    _text("resource"),
-    _text("outcome"),
-    _json("refusal", null=True),
-    _text("state", null=True),
-    _time("recorded_at"),
-)
-
-# What was said about one operation, budget, card or policy is found by its name. That comes first: with the tenant in front the
-# planner may take this index for the look-up of a key, and read all receipts of the tenant.
-Index("receipt_resource", receipt.c.resource, receipt.c.tenant)
-
-refused = Table(
-    "refused",
-    metadata,
-    _key("tenant"),
-    Column("refused_id", Uuid, primary_key=True),
-    _text("actor"),
-    _text("command"),
-    _text("key"),
-    _bytes("fingerprint"),
-    _text("resource"),
-    _text("reason"),
-    _text("state", null=True),
-    _time("recorded_at"),
-)
-Index("refused_resource", refused.c.resource, refused.c.tenant)
-
-evidence = Table(
-    "evidence",
-    metadata,
-    _key("tenant"),
-    _key("operation_id"),
-    Column("evidence_id", Uuid, primary_key=True),
-    _integer("attempt"),
-    _text("kind"),
-    _text("classification"),
-    _texts("reasons"),
-    _text("source"),
-    _text("actor"),
-    _text("adapter"),
-    _text("adapter_revision"),
-    _text("policy"),
-    _time("observed_at", null=True),
-    _time("received_at"),
-    _text("provider_receipt", null=True),
-    _bytes("digest", null=True),
-    _bytes("fact"),
-    _json("body", null=True),
-    CheckConstraint(
-        "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')",
-        name="classification_is_known",
-    ),
-    CheckConstraint("body IS NOT NULL OR classification <> 'AUTHORITATIVE'", name="what_resolves_is_kept_whole"),
-)
-
-parked = Table(
-    "parked",
-    metadata,
-    _key("tenant"),
-    _key("operation_id"),
-    Column("evidence_id", Uuid, primary_key=True),
-    _bytes("identity"),
-    _text("kind"),
-    _text("source"),
-    _text("actor"),
-    _text("role"),
-    _integer("attempt"),
-    _json("report"),
-    _time("parked_at"),
-    CheckConstraint("role IN ('gateway', 'finance')", name="role_may_report"),
-)
-# Two servers that park one report at the same moment park it once.
-Index("parked_once", parked.c.tenant, parked.c.operation_id, parked.c.identity, unique=True)
-
-observation = Table(
-    "observation",
-    metadata,
-    _key("tenant"),
-    _key("operation_id"),
-    Column("observation_id", Uuid, primary_key=True),
-    _text("axis"),
-    _text("value"),
-    _integer("attempt"),
-    _text("source"),
-    _text("actor"),
-    _text("adapter"),
-    _text("adapter_revision"),
-    _time("observed_at", null=True),
-    _time("received_at"),
-    _text("provider", null=True),
-    _text("provider_receipt", null=True),
-    _json("detail"),
-    CheckConstraint(
-        "axis = 'DELIVERY' AND value IN ('NOTHING', 'PARTIAL', 'COMPLETE', 'UNKNOWN')"
-        " OR axis = 'EXECUTION' AND value IN ('NOT_SENT', 'REJECTED', 'ACCEPTED', 'EXECUTED', 'UNKNOWN')",
-        name="value_is_of_its_axis",
-    ),
-    CheckConstraint("(provider IS NULL) = (provider_receipt IS NULL)", name="receipt_is_of_a_provider"),
-)
-# A receipt is bound once. Others who bind the same at the same time find out by it.
-Index(
-    "observation_one_per_provider_receipt",
-    observation.c.tenant,
-    observation.c.provider,
-    observation.c.provider_receipt,
-    unique=True,
-    postgresql_where=text("provider_receipt IS NOT NULL"),
-)
-
-resolution = Table(
-    "resolution",
-    metadata,
-    _key("tenant"),
-    _key("operation_id"),
-    Column("revision", Integer, primary_key=True, autoincrement=False),
-    _text("kind"),
-    _bytes("digest"),
-    _bytes("supersedes", null=True),
-    _money("amount"),
-    _text("currency"),
-    _money("cost_over_hold"),
-    _json("lines"),
-    _texts("passed_ceilings"),
-    _uuid("evidence_id", null=True),
-    _uuid("entry_id", null=True),
-    _text("actor"),
-    _text("reason", null=True),
-    _time("recorded_at"),
-    CheckConstraint("revision >= 1", name="revisions_start_at_one"),
-    CheckConstraint("(revision = 1) = (supersedes IS NULL)", name="later_revision_names_what_it_replaces"),
-)
-
-incident = Table(
-    "incident",
-    metadata,
-    _key("tenant"),
-    Column("incident_id", Uuid, primary_key=True),
-    _text("kind"),
-    _text("operation_id"),
-    _time("opened_at"),
-    _json("detail"),
-)
-Index("incident_opened", incident.c.tenant, incident.c.opened_at, incident.c.incident_id)
-Index("incident_operation", incident.c.tenant, incident.c.operation_id)
-
-budget_grant = Table(
-    "budget_grant",
-    metadata,
-    _key("tenant"),
-    _key("budget_id"),
-    _key("reference"),
-    _money("amount"),
-    _uuid("entry_id"),
-    _text("actor"),
-    _time("recorded_at"),
-)
-
-evidence_policy = Table(
-    "evidence_policy",
-    metadata,
-    _key("tenant"),
-    _key("provider"),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    _bytes("digest"),
-    _json("document"),
-    _time("created_at"),
-    CheckConstraint("version >= 1", name="versions_start_at_one"),
-)
-
-price_card = Table(
-    "price_card",
-    metadata,
-    _key("tenant"),
-    _key("card_id"),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    _text("provider"),
-    _text("model"),
-    _bytes("digest"),
-    _json("document"),
-    _time("created_at"),
-    CheckConstraint("version >= 1", name="versions_start_at_one"),
-)
-
-# One row per batch and tenant. Where it stands in the feed is said by the last four columns of its key: see ledger.store.feed.
-outbox = Table(
-    "outbox",
-    metadata,
-    _key("tenant"),
-    Column("epoch", Integer, primary_key=True, autoincrement=False),
-    Column("position", BigInteger, primary_key=True, autoincrement=False),
-    Column("turn", BigInteger, primary_key=True, autoincrement=False),
-    Column("xid", BigInteger, primary_key=True, autoincrement=False),
-    Column("cluster", BigInteger, nullable=False),
-    _time("recorded_at"),
-    # Not taken apart when it is written, and out of line as it is: as compressed jsonb it costs five times as much.
-    Column("events", JSON(none_as_null=True), nullable=False),
-    CheckConstraint("position >= xid", name="position_is_not_before_its_transaction"),
-    CheckConstraint("epoch >= 1", name="epochs_start_at_one"),
-)

@@ -118,7 +118,10 @@ class VerifyWriteRequest(_message.Message):
     def claim(self) -> Global___WriteClaim: ...
     @_builtins.property
     def call_deadline(self) -> _timestamp_pb2.Timestamp:
-        """When the call that may have written it ran out of time, or will. Without it nothing says until when it may still land."""
+        """When the call that may have written it ran out of time, or will. Without it nothing says until when it may still land.
+        By the caller's clock; the answer is by the database's. They may differ by a minute: whose clock may be further behind than
+        that, gives a deadline that is later by as much.
+        """
 
     def __init__(
         self,
@@ -236,7 +239,9 @@ class VerifyWriteResponse(_message.Message):
     INCIDENT_ID_FIELD_NUMBER: _builtins.int
     verdict: Global___WriteVerdict.ValueType
     final: _builtins.bool
-    """With NOT_FOUND: may_land_until has passed. What is not there was not written, and the same request will not write it."""
+    """With NOT_FOUND: may_land_until had passed at as_of, by the database's clock. What is not there was not written, and the same
+    request will not write it.
+    """
     meaning: _builtins.str
     """What the answer proves, and what it does not, in a sentence."""
     incident_id: _builtins.str
@@ -257,8 +262,8 @@ class VerifyWriteResponse(_message.Message):
 
     @_builtins.property
     def may_land_until(self) -> _timestamp_pb2.Timestamp:
-        """With NOT_FOUND: a request that is under way may land until then, and not after. Absent if no call_deadline was given: then
-        nothing bounds it.
+        """With NOT_FOUND: a request that is under way may land until then, and not after: call_deadline, with a minute for the clocks and
+        the time that the service gives a write that it has begun. Absent if no call_deadline was given: then nothing bounds it.
         """
 
     def __init__(

@@ -1,13 +1,16 @@
 """What is believed of a transaction whose COMMIT did not answer."""
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from uuid import UUID, uuid4
 
 import psycopg
 
 from ledger.domain.attempt_commands import Heartbeat
 from ledger.domain.batch import Decision
-from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Receipt
+from ledger.domain.claims import Claim
+from ledger.domain.commands import VerifyWrite
+from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Incident, Receipt
 from ledger.domain.states import ResolutionKind
 from ledger.engine.batch import Runner
 from ledger.store.database import Database
@@ -55,7 +58,13 @@ def test_a_committed_stranger_with_the_same_number_is_not_believed(
         None, NOW, None, None, b"f", {},
     )  # fmt: skip
     receipt = Receipt("acme", "gateway", "Reserve", "k", b"x", 1, "a", "OK", None, "RESERVED", NOW)
-    for decision in (Decision(entries=[entry(uuid4())]), Decision(evidence=[evidence]), Decision(receipts=[receipt])):
+    opened = Incident("acme", uuid4(), "WRITE_MISMATCH", "a", NOW, {})
+    for decision in (
+        Decision(entries=[entry(uuid4())]),
+        Decision(evidence=[evidence]),
+        Decision(receipts=[receipt]),
+        Decision(incidents=[opened]),
+    ):
         assert ask(database, stranger, decision) is Fate.ABORTED
 
 
@@ -88,3 +97,30 @@ def test_the_witness_of_a_heartbeat_is_the_hold_as_it_left_it(
     # A heartbeat whose row has moved on is told as lost: it is sent again, and does no harm.
     assert told(runner, resolve("a", "0.5")) == ["SETTLED"]
     assert ask(database, committed, Decision(holds={beat.hold_key: outcome.hold})) is Fate.ABORTED
+
+
+def test_the_witness_of_a_case_is_the_case_that_was_opened_then(
+    database: Database, runner: Runner, superuser: psycopg.Connection
+) -> None:
+    assert told(runner, reserve("a", "1")) == ["RESERVED"]
+    (outcome,) = runner.execute([VerifyWrite(GATEWAY, "v", "a", Claim(amount=(Decimal(2), "USD")))])
+    assert outcome.incident_id is not None
+    assert outcome.as_of is not None
+    committed = xid(superuser)
+    opened = Incident("acme", outcome.incident_id, "WRITE_MISMATCH", "a", outcome.as_of, {})
+    assert ask(database, committed, Decision(incidents=[opened])) is Fate.COMMITTED
+    # The same case, opened by another: ours was not written, and is tried again.
+    later = opened._replace(opened_at=outcome.as_of + timedelta(microseconds=1))
+    assert ask(database, committed, Decision(incidents=[later])) is Fate.ABORTED
+
+
+def test_the_witness_of_what_waits_no_longer_is_that_it_is_gone(
+    database: Database, runner: Runner, superuser: psycopg.Connection
+) -> None:
+    (outcome,) = runner.execute([resolve("early", "1")])
+    assert outcome.parked
+    (waits,) = superuser.execute("SELECT tenant, operation_id, evidence_id FROM parked").fetchall()
+    committed = xid(superuser)
+    assert ask(database, committed, Decision(unparked=[waits])) is Fate.ABORTED
+    superuser.execute("DELETE FROM parked")
+    assert ask(database, committed, Decision(unparked=[waits])) is Fate.COMMITTED

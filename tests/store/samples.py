@@ -99,6 +99,7 @@ def hold(operation_id: str = "op-1", **changes: Any) -> Hold:
         "labels": {},
         "actor": "gateway-1",
         "fingerprint": b"f" * 32,
+        "fingerprint_version": 1,
         "created_at": NOON,
         "expire_at": NOON + timedelta(minutes=5),
         "updated_at": NOON,

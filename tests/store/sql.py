@@ -4,7 +4,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
 
-from ledger.store.tables import metadata
+from ledger.store.records import metadata
 
 # What a column has that must have something, by its type.
 NOTHING: dict[type, str] = {

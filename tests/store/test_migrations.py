@@ -23,7 +23,7 @@ from alembic import command
 from ledger.store.binaries import Prefer
 from ledger.store.migrate import head, migrate, migrations_folder
 from ledger.store.postgres import LocalPostgres, PostgresUnavailable
-from ledger.store.tables import metadata
+from ledger.store.records import metadata
 
 ROOT = Path(__file__).parents[2]
 MIGRATE = (sys.executable, "-m", "ledger", "migrate")

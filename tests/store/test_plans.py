@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import pq
 from psycopg.rows import scalar_row
 
-from ledger.store import load, save
+from ledger.store import lookups, save
 from ledger.store.arrays import Array
 from ledger.store.statements import Statement
 from tests.store import samples as s
@@ -17,25 +18,26 @@ from tests.store.samples import T
 from tests.store.sql import insert
 
 LOOK_UPS: dict[str, tuple[Statement, Any]] = {
-    "holds": (load.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
-    "budgets": (load.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
-    "books": (load.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
-    "newest books": (load.NEWEST_BOOKS, lambda i: (T, f"team-{i}")),
-    "closed budgets": (load.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
-    "receipts": (load.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
-    "exclusive": (load.EXCLUSIVE, lambda i: (T, f"order-{i}")),
-    "signs": (load.SIGNS, lambda i: (T, f"op-{i}")),
-    "grants": (load.GRANTS, lambda i: (T, f"team-{i}", "po")),
-    "bound receipts": (load.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
-    "facts": (load.FACTS, lambda i: (T, f"op-{i}", b"f")),
-    "policies": (load.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
-    "cards": (load.CARDS, lambda i: (T, f"card-{i}", 1)),
-    "resolutions": (load.RESOLUTIONS, lambda i: (T, f"op-{i}")),
-    "newest cards": (load.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
+    "holds": (lookups.LOCK_HOLDS, lambda i: (T, f"op-{i}")),
+    "budgets": (lookups.BUDGET_CHAINS, lambda i: (T, f"team-{i}")),
+    "books": (lookups.LOCK_BOOKS, lambda i: (T, f"team-{i}#0")),
+    "newest books": (lookups.NEWEST_BOOKS, lambda i: (T, f"team-{i}")),
+    "closed budgets": (lookups.CLOSED_BUDGETS, lambda i: (T, f"team-{i}")),
+    "receipts": (lookups.RECEIPTS, lambda i: (T, "gateway-1", "Reserve", f"key-{i}")),
+    "exclusive": (lookups.EXCLUSIVE, lambda i: (T, f"order-{i}")),
+    "signs": (lookups.SIGNS, lambda i: (T, f"op-{i}")),
+    "orphans": (lookups.ORPHANS, lambda i: (T, UUID(int=i))),
+    "grants": (lookups.GRANTS, lambda i: (T, f"team-{i}", "po")),
+    "ended attempts": (lookups.ENDED, lambda i: (T, f"op-{i}")),
+    "facts": (lookups.FACTS, lambda i: (T, f"op-{i}", b"f")),
+    "policies": (lookups.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
+    "cards": (lookups.CARDS, lambda i: (T, f"card-{i}", 1)),
+    "resolutions": (lookups.RESOLUTIONS, lambda i: (T, f"op-{i}")),
+    "newest cards": (lookups.NEWEST_CARDS, lambda i: (T, f"card-{i}")),
 }
 # What a hold was reported of is little: it is found by the hold, and filtered.
 FILTERED = {"facts": ("fact",)}
-KINDS = {"version": "bigint[]", "fact": "bytea[]"}
+KINDS = {"version": "bigint[]", "fact": "bytea[]", "incident_id": "uuid[]"}
 WRITES: dict[str, tuple[Statement, list[Any]]] = {
     "change holds": (save.CHANGED_HOLDS, [save._hold_change(s.hold(f"op-{i}", version=2)) for i in range(500)]),
     "change budgets": (save.CHANGED_BUDGETS, [save._budget_change(s.budget(f"team-{i}")) for i in range(500)]),
@@ -148,14 +150,26 @@ def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], 
     assert looked_up_by(sql, plan, by_index(name)), scans(plan)
 
 
+@pytest.mark.parametrize("keys", [1, 500])
+def test_who_has_a_receipt_is_looked_up_where_it_is_bound(sql: psycopg.Connection[Any], keys: int) -> None:
+    """One of the indexes is over what the quote says."""
+    rows = [(T, "psp", f"rcpt-{i}") for i in range(keys)]
+    plan = plan_of(sql, lookups.BOUND.sql, lookups.BOUND.bind(rows))
+    found = {n.get("Index Name", ""): n.get("Index Cond", "") for n in plan if "Relation Name" in n}
+    assert found.keys() == {"hold_one_per_provider_receipt", "observation_one_per_provider_receipt"}, scans(plan)
+    for condition in found.values():
+        assert all(f"({key} = " in condition for key in ("tenant", "provider_receipt"))
+        assert "provider = " in condition or "(quote ->> 'provider'::text) = " in condition
+
+
 def test_whether_a_budget_changed_is_asked_of_its_row_alone(sql: psycopg.Connection[Any]) -> None:
     keys = [(T, f"team-{i}", 1) for i in range(500)]
-    plan = plan_of(sql, load.CHANGED_BUDGETS.sql, load.CHANGED_BUDGETS.bind(keys))
+    plan = plan_of(sql, lookups.CHANGED_BUDGETS.sql, lookups.CHANGED_BUDGETS.bind(keys))
     assert looked_up_by(sql, plan, ("tenant", "budget_id")), scans(plan)
 
 
 def test_a_subtree_is_found_level_by_level(sql: psycopg.Connection[Any]) -> None:
-    plan = plan_of(sql, load.SUBTREES.sql, load.SUBTREES.bind([(T, "team-1")]))
+    plan = plan_of(sql, lookups.SUBTREES.sql, lookups.SUBTREES.bind([(T, "team-1")]))
     top, children = sorted(n.get("Index Cond", "") for n in plan if n.get("Relation Name") == "budget")
     assert "(tenant = " in top
     assert "(budget_id = " in top

@@ -55,6 +55,8 @@ READS: dict[str, Callable[[Connection], object]] = {
     "hold": lambda c: read.get_hold(c, "acme", "template"),
     "holds": lambda c: read.list_holds(c, "acme", limit=10, after=("a",)),
     "unknown holds": lambda c: read.list_holds(c, "acme", limit=10, state=HoldState.OUTCOME_UNKNOWN),
+    "released holds": lambda c: read.list_holds(c, "acme", limit=10, state=HoldState.RELEASED),
+    "the log of an operation": lambda c: read.list_invocations(c, "acme", "template", limit=10),
     "holds of a group": lambda c: read.list_holds(c, "acme", limit=10, request_group="g"),
     "resolutions": lambda c: read.list_resolutions(c, "acme", "template", limit=10),
     "incidents": lambda c: read.list_incidents(c, "acme", limit=10),
@@ -122,6 +124,60 @@ def test_open_holds_are_found_without_those_of_the_past(database: Database) -> N
         assert {node["Index Name"] for node in found if "Index Name" in node} == {"hold_due", "hold_unknown"}, statement
         with database.read() as connection:
             assert ask(connection) == ["open-299", "open-298", "open-297"]
+
+
+def test_released_holds_are_found_without_the_settled_ones(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.budget("team", "100")
+    ledger.reserve("template", "0", "team")
+
+    def ask(connection: Connection) -> list[str]:
+        page = read.list_holds(connection, "acme", limit=2, after=("free-1",), state=HoldState.RELEASED)
+        return [hold.operation_id for hold in page.items]
+
+    released = """
+        SET LOCAL session_replication_role = replica;
+        INSERT INTO hold SELECT (jsonb_populate_record(h, jsonb_build_object('operation_id', 'free-' || n, 'state', 'RELEASED'))).*
+            FROM hold h, generate_series(1, 4) n WHERE h.operation_id = 'template'
+    """
+    for statement in (HISTORY + released, "ANALYZE hold"):
+        with database.engine.connect() as connection:
+            connection.execute(text(statement))
+            connection.commit()
+        found = plan(database, ask)
+        assert {node["Index Name"] for node in found if "Index Name" in node} == {"hold_released"}, statement
+        with database.read() as connection:
+            assert ask(connection) == ["free-2", "free-3"]
+
+
+def test_a_page_of_the_log_does_not_sort_all_refusals(database: Database) -> None:
+    ledger = Ledger(database)
+    ledger.budget("team", "100")
+    refusals = insert(
+        "refused",
+        ROWS,
+        tenant="'acme'",
+        key="'k-' || n",
+        resource="'op'",
+        recorded_at="timestamptz '2026-03-01' + n * interval '1 s'",
+    )
+    since = "2026-03-01T01:00:00+00:00"
+
+    def ask(connection: Connection) -> list[str]:
+        page = read.list_invocations(connection, "acme", "op", limit=2, after=(since, "~"))
+        return [line.key for line in page.items]
+
+    with database.engine.connect() as connection:
+        connection.execute(text(refusals))
+        connection.execute(text("ANALYZE refused"))
+        connection.commit()
+    found = plan(database, ask)
+    (scan,) = (node for node in found if node.get("Relation Name") == "refused")
+    assert scan["Index Name"] == "refused_resource"
+    assert "recorded_at" in scan["Index Cond"]
+    assert "Incremental Sort" in {node["Node Type"] for node in found}
+    with database.read() as connection:
+        assert ask(connection) == ["k-3601", "k-3602"]
 
 
 def scans(database: Database, ask: Callable[[Connection], object]) -> list[str]:

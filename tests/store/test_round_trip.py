@@ -31,6 +31,7 @@ from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.store import records as r
 from ledger.store import tables as t
 from ledger.store.database import Database
 from ledger.store.load import load
@@ -97,12 +98,38 @@ def test_hold_whose_attempt_failed_before_it_was_sent(database: Database) -> Non
 def test_observations_and_who_has_a_receipt(database: Database) -> None:
     bare = s.observation(observation_id=UUID(int=12), provider=None, provider_receipt=None, observed_at=None)
     s.write(database, Decision(observations=[s.observation(), bare]))
-    assert [Observation._make(row) for row in stored(database, t.observation)] == [s.observation(), bare]
+    assert [Observation._make(row) for row in stored(database, r.observation)] == [s.observation(), bare]
     s.write(database, both(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
     commands = [RecordReceipt(GATEWAY, "k", "op-9", "stripe", f"rcpt-{number}") for number in (1, 2, 3)]
     assert s.read(database, commands).bound == {(T, "stripe", "rcpt-1"): "op-1", (T, "stripe", "rcpt-2"): "op-2"}
     # The same id of another provider is another receipt.
     assert s.read(database, [RecordReceipt(GATEWAY, "k", "op-9", "adyen", "rcpt-2")]).bound == {}
+
+
+def test_who_has_a_receipt_that_evidence_brings(database: Database) -> None:
+    holds = [s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED), s.hold("op-3", **s.DISPATCHED)]
+    s.write(database, Decision(holds={(T, h.operation_id): h for h in holds}))
+    brings = Usage("WEBHOOK", "stripe", "refund", "", "test", "1", provider_receipt="rcpt-2")
+    assert s.read(database, [replace(s.settle("op-3"), evidence=brings)]).bound == {(T, "stripe", "rcpt-2"): "op-2"}
+    assert s.read(database, [replace(s.settle("op-2"), evidence=brings)]).bound == {}, "it is its own"
+    assert s.read(database, [s.settle("op-3")]).bound == {}
+
+
+def test_nonces_of_attempts_that_failed(database: Database) -> None:
+    failure = {"attempt": "2", "cause": "DNS_FAILURE", "adapter": "sdk", "adapter_revision": "7", "nonce": "6f"}
+    ended = s.DISPATCHED | {"attempt": 2, "generation": 2, "nonce_hash": None, "lease_expires_at": None}
+    twice = s.hold("op-1", failure=failure, retry_until=NOON, **ended)
+    said = [
+        s.observation(
+            observation_id=UUID(int=number), source="RecordFailedBeforeDispatch", value="NOT_SENT", detail={"nonce": nonce},
+            provider=None, provider_receipt=None,
+        )
+        for number, nonce in ((21, "6e"), (22, "6f"))
+    ]  # fmt: skip
+    other = s.observation(observation_id=UUID(int=23), provider=None, provider_receipt=None)
+    s.write(database, Decision(holds={(T, "op-1"): twice}, observations=[*said, other]))
+    begin = BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))
+    assert s.read(database, [begin]).ended == {(T, "op-1"): [b"n", b"o"]}
 
 
 def test_budgets_with_their_chains_and_books(database: Database) -> None:
@@ -138,6 +165,17 @@ def test_changed_book(database: Database) -> None:
     command = s.reserve()
     s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
     assert s.read(database, [command]).books == {(T, "team#0"): after}
+
+
+def test_a_book_that_is_closed(database: Database) -> None:
+    given = s.hold(books=("team#0",), **s.DISPATCHED)
+    s.write(database, Decision(holds={(T, "op-1"): given}, books={(T, "team#0"): s.book(floor=Decimal(0))}))
+    closed = s.book(
+        floor=Decimal(0), closed=True, version=1, period_end=NOON + timedelta(days=1), carried=Decimal(2),
+        carried_on=Decimal("-0.75"),
+    )  # fmt: skip
+    s.write(database, Decision(books={(T, "team#0"): closed}), s.read(database, [s.settle()]))
+    assert s.read(database, [s.settle()]).books[(T, "team#0")] == closed
 
 
 def test_financial_book_is_opened_when_it_is_first_needed(database: Database) -> None:
@@ -198,14 +236,14 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
         database,
         Decision(evidence=[s.evidence(), rejected], resolutions=[s.resolution(), revised], incidents=[s.incident()]),
     )
-    kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, t.evidence)]
+    kept = [Evidence._make(row)._replace(reasons=tuple(row[6])) for row in stored(database, r.evidence)]
     assert kept == [s.evidence(), rejected._replace(reasons=(rejected.reasons[0], "input_tokens is negative"))]
     facts = [
         Resolution._make(row)._replace(lines=tuple(row[9]), passed_ceilings=tuple(row[10]))
-        for row in stored(database, t.resolution)
+        for row in stored(database, r.resolution)
     ]
     assert facts == [s.resolution(), revised]
-    assert [Incident._make(row) for row in stored(database, t.incident)] == [s.incident()]
+    assert [Incident._make(row) for row in stored(database, r.incident)] == [s.incident()]
 
 
 def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
@@ -359,8 +397,8 @@ def test_tables_have_the_fields_of_the_model() -> None:
     }
     for table, sample in (
         (t.budget, s.budget()), (t.book, s.book()), (t.hold, s.hold()), (t.entry, s.entry()),
-        (t.posting, s.posting(1, Account.HELD, "1")), (t.receipt, s.receipt()), (t.evidence, s.evidence()), (t.parked, s.parked()),
-        (t.observation, s.observation()), (t.resolution, s.resolution()), (t.incident, s.incident()), (t.budget_grant, s.grant()),
+        (t.posting, s.posting(1, Account.HELD, "1")), (r.receipt, s.receipt()), (r.evidence, s.evidence()), (r.parked, s.parked()),
+        (r.observation, s.observation()), (r.resolution, s.resolution()), (r.incident, s.incident()), (r.budget_grant, s.grant()),
     ):  # fmt: skip
         names = [f.name for f in fields(sample)] if is_dataclass(sample) else sample._fields
         assert {column for name in names for column in flat.get(name, [name])} == set(table.c.keys()), table.name

@@ -22,6 +22,7 @@ from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatc
 from ledger.domain.filing import filing
 from ledger.domain.model import Delivery
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
+from ledger.store import lookups
 from ledger.store.arrays import Array
 from ledger.store.database import Database
 from ledger.store.pipeline import Answer, Pipeline
@@ -122,7 +123,9 @@ COSTS_OF_ATTEMPTS = {
     "heartbeat": (3, 2),  # holds, events
     "failed": (3, 4),  # holds, receipts, observations, events
     "retry": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
-    "receipt": (3 + 2, 4),  # who has it, by record and by evidence; holds, receipts, observations, events
+    "failed twice": (3, 4),
+    "third": (3 + 3, 3),  # as retry, and the nonces of both that failed
+    "receipt": (3 + 1, 4),  # who has it; holds, receipts, observations, events
     "delivery": (3, 3),  # receipts, observations, events
     "cancel": (3 + 2, 7),  # as unknown, and signs
 }
@@ -159,6 +162,14 @@ def on_attempts(kind: str, ids: list[str]) -> list[Command]:
             return [
                 BeginDispatch(GATEWAY, i, i, Dispatch("nonce-x-123456789", timedelta(minutes=1), "pod")) for i in ids
             ]
+        case "failed twice":
+            return [
+                RecordFailedBeforeDispatch(GATEWAY, f"{i}-2", i, "nonce-x-123456789", "DNS_FAILURE", "", "")
+                for i in ids
+            ]
+        case "third":
+            third = Dispatch("nonce-y-123456789", timedelta(minutes=1), "pod")
+            return [BeginDispatch(GATEWAY, f"{i}-3", i, third) for i in ids]
         case "receipt":
             return [RecordReceipt(GATEWAY, i, i, "stripe", f"rcpt-{i}") for i in ids]
         case "delivery":
@@ -200,6 +211,49 @@ def test_a_period_that_a_hold_outlived_costs_no_statement_more(database: Databas
         assert cost(database, recorder, commands("settle", few_or_many)) == sum(COSTS["settle"])
 
 
+def hourly(database: Database, limit: int = 9999) -> Callable[[], None]:
+    """Makes the budget 'team', of periods of an hour; gives what waits for the end of the first, which is near."""
+    ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    hours = Schedule(PeriodKind.FIXED, anchor=ends, length=timedelta(hours=1))
+    made = CreateBudget(
+        ADMIN, "k", "team", None, "USD", "", Decimal(limit), schedule=hours, rollover=Rollover(RolloverKind.ALL)
+    )
+    s.apply(database, [made])
+
+    def wait() -> None:
+        time.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds()) + 0.05)
+
+    return wait
+
+
+def test_who_opened_a_period_looks_its_book_up_once(database: Database, recorder: Recorder) -> None:
+    wait = hourly(database)
+    s.apply(database, [s.reserve("old")])
+    wait()
+    s.apply(database, [s.reserve("opens")])
+    # One statement more than other reserves, and no turn that ends at a closed book.
+    assert cost(database, recorder, [s.reserve("next", exclusive_key="x")]) == sum(COSTS["reserve"]) + 1
+    assert cost(database, recorder, [s.reserve("later", exclusive_key="y")]) == sum(COSTS["reserve"])
+
+
+def test_the_end_of_a_period_costs_another_process_one_turn_more(
+    database: Database, database_url: str, recorder: Recorder
+) -> None:
+    wait = hourly(database)
+    s.apply(database, [s.dispatched(name) for name in ("a", "b")])
+    wait()
+    other = Database(database_url)
+    s.apply(other, [s.reserve("opens")])
+    other.close()
+    # Its book is closed, and so is the one that this process took for the newest.
+    recorder.statements.clear()
+    assert [outcome.refusal for outcome in s.apply(database, [s.settle("a")])] == [None]
+    assert recorder.statements.count(lookups.LOCK_HOLDS.sql) == 2
+    recorder.statements.clear()
+    s.apply(database, [s.settle("b"), s.reserve("new")])
+    assert recorder.statements.count(lookups.LOCK_HOLDS.sql) == 1
+
+
 def test_kinds_in_one_batch_share_their_statements(database: Database, recorder: Recorder) -> None:
     budgets(database)
     s.apply(database, [s.dispatched("a"), s.dispatched("b"), s.reserve("c")])
@@ -216,8 +270,8 @@ def test_what_is_parked_is_filed_with_as_many_statements(database: Database, rec
         s.apply(database, [s.dispatched(warm)])
         s.apply(database, [s.settle(warm)])
     for ids in (["one"], [f"op-{i:03}" for i in range(500)]):
-        # holds, receipts, signs, what waits, clock; receipts, evidence, parked
-        assert cost(database, recorder, [s.settle(i) for i in ids]) == 5 + 3
+        # holds, receipts, signs, cases of the same reports, what waits, clock; receipts, evidence, parked
+        assert cost(database, recorder, [s.settle(i) for i in ids]) == 6 + 3
         s.apply(database, [s.reserve(i) for i in ids])
         with database.read() as connection:
             ready = waited(connection, timedelta(days=1), 1000).ready

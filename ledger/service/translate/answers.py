@@ -18,6 +18,7 @@ from ledger.domain.quotes import Quote, QuoteKind
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.service.errors import Refused, command_error
+from ledger.service.translate.fields import STATE_NUMBERS
 from ledger.v1 import error_pb2, money_pb2
 from ledger.v1 import hold_pb2 as pb
 
@@ -32,7 +33,6 @@ _NO_ROOM = Refusal(
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_STATES = {state: pb.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
 KIND_NUMBERS = {kind: pb.ResolutionKind.Value(f"RESOLUTION_KIND_{kind}") for kind in ResolutionKind}
 _QUOTES = {kind: pb.QuoteKind.Value(f"QUOTE_KIND_{kind}") for kind in QuoteKind}
 _DENIALS = {denial: pb.DenialReason.Value(f"DENIAL_REASON_{denial}") for denial in Denial}
@@ -59,7 +59,7 @@ def begin_dispatch(message: pb.BeginDispatchResponse, outcome: Outcome) -> None:
 
 def heartbeat(message: pb.HeartbeatResponse, outcome: Outcome) -> None:
     hold = _hold(outcome)
-    message.state = _STATES[hold.state]
+    message.state = STATE_NUMBERS[hold.state]
     message.applied = outcome.applied
     message.may_continue = outcome.may_continue
     message.attempt = hold.attempt
@@ -182,7 +182,7 @@ def write_hold(message: pb.Hold, hold: Hold) -> None:
     """Everything but the quote."""
     state = hold.state
     message.operation_id = hold.operation_id
-    message.state = _STATES[state]
+    message.state = STATE_NUMBERS[state]
     write_money(message.amount, hold.amount, hold.currency)
     message.budget_ids.extend(hold.budget_ids)
     message.book_ids.extend(hold.books)

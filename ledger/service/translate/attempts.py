@@ -1,9 +1,7 @@
 """Requests about the attempts of a hold, to commands."""
 
-from datetime import datetime
-
 from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, RecordFailedBeforeDispatch, RecordReceipt
-from ledger.domain.model import Caller, Delivery
+from ledger.domain.model import Caller
 from ledger.service.translate.fields import (
     LEAST_NONCE,
     MAX_INT32,
@@ -14,10 +12,11 @@ from ledger.service.translate.fields import (
     observed,
     text,
 )
+from ledger.service.translate.standings import DELIVERY_NUMBERS
 from ledger.v1 import hold_pb2 as pb
 
 CAUSES = {int(number): name.removeprefix("NEVER_SENT_CAUSE_") for name, number in pb.NeverSentCause.items() if number}
-DELIVERIES = {int(pb.Delivery.Value(f"DELIVERY_{delivery}")): delivery for delivery in Delivery}
+DELIVERIES = {int(number): delivery for delivery, number in DELIVERY_NUMBERS.items()}
 
 
 def heartbeat(request: pb.HeartbeatRequest, caller: Caller) -> Heartbeat:
@@ -44,7 +43,7 @@ def record_failed_before_dispatch(
         text(request.adapter, "adapter"),
         text(request.adapter_revision, "adapter_revision"),
         number(request.attempt, "attempt", 0, MAX_INT32),
-        _observed(request),
+        observed(request),
     )
 
 
@@ -67,7 +66,7 @@ def record_receipt(request: pb.RecordReceiptRequest, caller: Caller) -> RecordRe
         number(request.attempt, "attempt", 0, MAX_INT32),
         text(request.adapter, "adapter"),
         text(request.adapter_revision, "adapter_revision"),
-        _observed(request),
+        observed(request),
     )
 
 
@@ -80,11 +79,5 @@ def record_delivery(request: pb.RecordDeliveryRequest, caller: Caller) -> Record
         number(request.attempt, "attempt", 0, MAX_INT32),
         text(request.adapter, "adapter"),
         text(request.adapter_revision, "adapter_revision"),
-        _observed(request),
+        observed(request),
     )
-
-
-def _observed(
-    request: pb.RecordFailedBeforeDispatchRequest | pb.RecordReceiptRequest | pb.RecordDeliveryRequest,
-) -> datetime | None:
-    return observed(request.observe_time, "observe_time") if request.HasField("observe_time") else None

@@ -1,7 +1,6 @@
 """Requests about holds, to commands. On the hot path: a command of a batch costs a few microseconds here."""
 
 import logging
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,10 +28,12 @@ from ledger.service.translate.fields import (
     DEFAULT_SPAN,
     LEAST_NONCE,
     LEAST_SPAN,
+    MAX_BUDGETS,
     MAX_INT32,
     MOST_SPAN,
     InvalidField,
     amount,
+    digest,
     duration,
     empty_or_identifier,
     entries,
@@ -49,9 +50,7 @@ from ledger.v1 import hold_pb2 as pb
 log = logging.getLogger("ledger.service")
 
 MAX_COMMANDS = 1000
-MAX_BUDGETS = 32
 _GROUPS = frozenset(GROUPS)
-_is_digest = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 _UNREAD = Refusal(Reason.INTERNAL, "A fault of the server; nothing was done. Its log says more.")
 
 MAX_CHOICES = 1000
@@ -120,13 +119,11 @@ def resolve(request: pb.ResolveRequest, caller: Caller) -> Resolve:
 
 
 def correct(request: pb.CorrectRequest, caller: Caller) -> Correct:
-    if _is_digest(request.digest_in_force) is None:
-        raise InvalidField("digest_in_force", "must be 64 digits of lower-case hex: the digest of a resolution")
     return Correct(
         caller,
         identifier(request.idempotency_key, "idempotency_key"),
         identifier(request.operation_id, "operation_id"),
-        bytes.fromhex(request.digest_in_force),
+        digest(request.digest_in_force, "digest_in_force"),
         _evidence(request),
         text(request.reason, "reason", least=1),
         number(request.attempt, "attempt", 0, MAX_INT32),

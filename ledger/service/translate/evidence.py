@@ -4,7 +4,6 @@ Only what is malformed is refused. An observation that is well formed but cannot
 on, so that it is kept with the reasons for which it settles nothing.
 """
 
-from datetime import datetime
 from decimal import Decimal
 
 from ledger.domain.cards import GROUP_OF_BUCKET, MAX_QUANTITY
@@ -72,7 +71,7 @@ def usage(message: pb.UsageEvidence) -> Usage:
         defects,
         optional_identifier(message.provider_receipt, "usage.provider_receipt"),
         empty_or_identifier(message.response_id, "usage.response_id"),
-        _observed(message, "usage.observe_time"),
+        observed(message, "usage.observe_time"),
         read_model,
         read_tier,
     )
@@ -86,7 +85,7 @@ def no_cost_proof(message: pb.NoCostProof) -> NoCostProof:
         named(message.cause, "no_cost.cause", _CAUSES),
         number(message.provider_status, "no_cost.provider_status", 0, MAX_STATUS),
         empty_or_identifier(message.provider_request_id, "no_cost.provider_request_id"),
-        _observed(message, "no_cost.observe_time"),
+        observed(message, "no_cost.observe_time"),
         text(message.nonce, "no_cost.nonce", least=LEAST_NONCE) if message.nonce else "",
     )
 
@@ -109,7 +108,3 @@ def _normalized(document: str, flavor: str) -> Normalized:
     if "\0" in document:
         raise InvalidField("usage.provider_usage.json", "must not contain NUL")
     return normalize(flavor, document)
-
-
-def _observed(message: pb.UsageEvidence | pb.NoCostProof, path: str) -> datetime | None:
-    return observed(message.observe_time, path) if message.HasField("observe_time") else None

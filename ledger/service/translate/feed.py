@@ -4,20 +4,21 @@ A token names the last batch that was told, when that was recorded, and how many
 trusted: it is bound to its tenant, and its batch must be there.
 """
 
-import base64
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from ledger.domain.canonical import canonical
-from ledger.domain.model import Caller
+from ledger.domain.model import Caller, Delivery, Execution
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.states import HoldState
 from ledger.domain.thresholds import Basis
 from ledger.service.errors import Refused
 from ledger.service.translate.answers import write_time
-from ledger.service.translate.fields import InvalidField, duration, named, optional_identifier
+from ledger.service.translate.fields import STATE_NUMBERS, InvalidField, duration, named, optional_identifier
+from ledger.service.translate.opaque import opened, sealed
+from ledger.service.translate.standings import DELIVERY_NUMBERS, EXECUTION_NUMBERS
 from ledger.service.translate.thresholds import BASES
 from ledger.store.feed import Batch, Place
 from ledger.v1 import feed_pb2 as pb
@@ -81,16 +82,13 @@ def token(position: Position | None, tenant: str) -> str:
     if position is not None:
         at = position.recorded_at.astimezone(UTC).isoformat()
         place = (*map(str, position.place), at, str(position.told))
-    raw = canonical({"v": _TOKEN_VERSION, "s": _scope(tenant, place), "p": place})
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return sealed({"v": _TOKEN_VERSION, "s": _scope(tenant, place), "p": place})
 
 
 def read_token(text: str, tenant: str) -> Position | None:
     """The position that a token names. Raises InvalidField for one that this service did not give to this tenant."""
     try:
-        if len(text) > _LONGEST_TOKEN:
-            raise ValueError(text)
-        body = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+        body = opened(text, _LONGEST_TOKEN)
         version, scope, place = body["v"], body["s"], tuple(body["p"])
         if version != _TOKEN_VERSION or scope != _scope(tenant, place):
             raise ValueError(text)
@@ -158,8 +156,8 @@ def _hold(message: pb.Event, event: Mapping[str, Any]) -> None:
     hold.operation_id = event["operation_id"]
     hold.version = event["version"]
     if "from" in event:
-        setattr(hold, "from", hold_pb2.HoldState.Value(f"HOLD_STATE_{event['from']}"))
-    hold.to = hold_pb2.HoldState.Value(f"HOLD_STATE_{event['to']}")
+        setattr(hold, "from", STATE_NUMBERS[HoldState(event["from"])])
+    hold.to = STATE_NUMBERS[HoldState(event["to"])]
     hold.attempt = event["attempt"]
     hold.amount.amount = event["amount"]
     hold.amount.currency = event["currency"]
@@ -216,9 +214,9 @@ def _observation(message: pb.Event, event: Mapping[str, Any]) -> None:
     made.operation_id = event["operation_id"]
     made.attempt = event["attempt"]
     if event["axis"] == "DELIVERY":
-        made.delivery = hold_pb2.Delivery.Value(f"DELIVERY_{event['value']}")
+        made.delivery = DELIVERY_NUMBERS[Delivery(event["value"])]
     else:
-        made.execution = hold_pb2.Execution.Value(f"EXECUTION_{event['value']}")
+        made.execution = EXECUTION_NUMBERS[Execution(event["value"])]
 
 
 def _threshold(message: pb.Event, event: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -17,12 +17,23 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from ledger.domain.cards import MAX_QUANTITY
 from ledger.domain.money import NotMoney, parse_amount, parse_currency, parse_price
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.states import HoldState
 from ledger.v1 import hold_pb2, money_pb2
 
 Name = TypeVar("Name")
+Observed: TypeAlias = (
+    hold_pb2.UsageEvidence
+    | hold_pb2.NoCostProof
+    | hold_pb2.RecordFailedBeforeDispatchRequest
+    | hold_pb2.RecordReceiptRequest
+    | hold_pb2.RecordDeliveryRequest
+)
 
+STATE_NUMBERS: Final = {state: hold_pb2.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
+STATES: Final = {int(number): state for state, number in STATE_NUMBERS.items()}
 _is_id = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,127}", re.ASCII).fullmatch
 _is_label = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}", re.ASCII).fullmatch
+_is_digest = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 # C0, DEL and C1 controls, and surrogates.
 _unprintable = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 _ID_RULE = "must be 1 to 128 characters: letters, digits or ._:/@+=-, the first a letter or digit"
@@ -32,6 +43,7 @@ _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_OF_A_DAY = 86_400
 MAX_LABELS = 32
+MAX_BUDGETS = 32
 MAX_TEXT = 256
 LEAST_NONCE = 16
 MAX_INT32 = 2**31 - 1
@@ -128,8 +140,18 @@ def instant(value: Timestamp, path: str) -> datetime:
     return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
 
 
-def observed(value: Timestamp, path: str) -> datetime:
-    """When something was seen: by clocks that may differ from ours, but not by more than a day."""
+def digest(value: str, path: str) -> bytes:
+    """A SHA-256."""
+    if _is_digest(value) is None:
+        raise InvalidField(path, "must be 64 hexadecimal digits in lower case")
+    return bytes.fromhex(value)
+
+
+def observed(message: Observed, path: str = "observe_time") -> datetime | None:
+    """When something was seen, if that is said: by clocks that may differ from ours, but not by more than a day."""
+    if not message.HasField("observe_time"):
+        return None
+    value = message.observe_time
     if value.seconds > time.time() + _SECONDS_OF_A_DAY:
         raise InvalidField(path, "must not be more than a day in the future")
     return instant(value, path)

@@ -4,9 +4,7 @@ The token is not a secret and not trusted: its keys are data of a query within t
 method, tenant or filter is refused.
 """
 
-import base64
 import hashlib
-import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
@@ -16,6 +14,7 @@ from ledger.domain.canonical import canonical
 from ledger.domain.model import Caller
 from ledger.domain.money import parse_amount
 from ledger.service.translate.fields import MAX_INT32, InvalidField, identifier, text
+from ledger.service.translate.opaque import opened, sealed
 
 VERSION = "1"
 DEFAULT_SIZE = 100
@@ -79,8 +78,7 @@ class Place(NamedTuple):
         """The token of the page that begins after the row with the keys `last`; empty if there is none."""
         if last is None:
             return ""
-        raw = canonical({"v": VERSION, "s": self.scope, "k": last})
-        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+        return sealed({"v": VERSION, "s": self.scope, "k": last})
 
 
 def place(
@@ -96,9 +94,7 @@ def place(
 
 def _after(token: str, scope: str, keys: tuple[Callable[[str], None], ...]) -> tuple[str, ...]:
     try:
-        if len(token) > _MAX_TOKEN:
-            raise ValueError
-        body = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+        body = opened(token, _MAX_TOKEN)
         version, asked, after = body["v"], body["s"], body["k"]
         if version != VERSION or not isinstance(after, list) or not all(isinstance(key, str) for key in after):
             raise ValueError

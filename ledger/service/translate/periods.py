@@ -2,14 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfoNotFoundError
 
 from ledger.domain.model import Budget
 from ledger.domain.money import plain
 from ledger.domain.periods import CALENDAR, NO_PERIODS, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.service.translate.answers import write_time
 from ledger.service.translate.fields import InvalidField, amount, duration, instant, named, under
-from ledger.store.clocks import clocks_of
+from ledger.store.clocks import NoClocks, clocks_of
 from ledger.v1 import budget_pb2 as pb
 
 LEAST_LENGTH = timedelta(seconds=1)
@@ -52,7 +51,7 @@ def _zone(name: str) -> str:
         if len(name) <= _LONGEST_ZONE:
             clocks_of(name)
             return name
-    except ZoneInfoNotFoundError:
+    except NoClocks:
         pass
     raise InvalidField("zone", "must be a time zone of the IANA database that this server has, such as Europe/Berlin")
 

@@ -6,6 +6,7 @@ from ledger.domain.model import Account, Caller
 from ledger.domain.states import HoldState
 from ledger.service.translate.books import ACCOUNT_OF
 from ledger.service.translate.fields import (
+    STATES,
     InvalidField,
     currency,
     empty_or_identifier,
@@ -28,14 +29,13 @@ from ledger.service.translate.pages import (
 )
 from ledger.v1 import budget_pb2, evidence_pb2, hold_pb2, journal_pb2, price_pb2
 
-_STATES = {int(hold_pb2.HoldState.Value(f"HOLD_STATE_{state}")): state for state in HoldState}
 _OF_A_BUDGET = frozenset(Account) - {Account.EXPENSE, Account.PAYABLE}
 # A book of a budget adds its period to the budget's id; one of the financial book names provider, model, currency and stripe.
 _LONGEST_BOOK_ID = 512
 
 
 def holds(request: hold_pb2.ListHoldsRequest, caller: Caller) -> tuple[Place, HoldState | None, str | None]:
-    state = named(request.state, "state", _STATES) if request.state else None
+    state = named(request.state, "state", STATES) if request.state else None
     group = optional_identifier(request.request_group, "request_group")
     filters = {"state": state or "", "request_group": group or ""}
     return place("ListHolds", caller, request.page_size, request.page_token, (name_key,), **filters), state, group

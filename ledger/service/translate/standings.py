@@ -1,25 +1,27 @@
 """How a hold stands, axis by axis, and what happened to it, to the contract's messages."""
 
+from typing import Final
+
 from ledger.domain.axes import Axes, Said
 from ledger.domain.model import Delivery, Execution
 from ledger.domain.states import HoldState
 from ledger.service.translate.answers import write_money, write_time
+from ledger.service.translate.fields import STATE_NUMBERS
 from ledger.store.read import HoldEvent
 from ledger.v1 import hold_pb2 as pb
 
-_DELIVERIES = {str(value): pb.Delivery.Value(f"DELIVERY_{value}") for value in Delivery}
-_EXECUTIONS = {str(value): pb.Execution.Value(f"EXECUTION_{value}") for value in Execution}
-_STATES = {str(value): pb.HoldState.Value(f"HOLD_STATE_{value}") for value in HoldState}
+DELIVERY_NUMBERS: Final = {value: pb.Delivery.Value(f"DELIVERY_{value}") for value in Delivery}
+EXECUTION_NUMBERS: Final = {value: pb.Execution.Value(f"EXECUTION_{value}") for value in Execution}
 
 
 def write_axes(message: pb.Hold, axes: Axes) -> None:
     if axes.delivery is not None:
-        message.delivery.value = _DELIVERIES[axes.delivery.value]
+        message.delivery.value = DELIVERY_NUMBERS[Delivery(axes.delivery.value)]
         _write_provenance(message.delivery.provenance, axes.delivery)
     if axes.execution is not None:
-        message.execution.value = _EXECUTIONS[axes.execution.value]
+        message.execution.value = EXECUTION_NUMBERS[Execution(axes.execution.value)]
         _write_provenance(message.execution.provenance, axes.execution)
-    message.settlement.value = _STATES[axes.settlement.value]
+    message.settlement.value = STATE_NUMBERS[HoldState(axes.settlement.value)]
     _write_provenance(message.settlement.provenance, axes.settlement)
 
 

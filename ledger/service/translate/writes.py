@@ -1,7 +1,6 @@
 """Claims about writes, the verdict on them, and the invocation log."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -13,7 +12,11 @@ from ledger.domain.states import HoldState
 from ledger.engine.batch import LONGEST
 from ledger.service.translate.answers import write_full_hold, write_time
 from ledger.service.translate.fields import (
+    MAX_BUDGETS,
+    STATE_NUMBERS,
+    STATES,
     InvalidField,
+    digest,
     empty_or_identifier,
     identifier,
     instant,
@@ -25,17 +28,16 @@ from ledger.service.translate.fields import (
 from ledger.service.translate.pages import Place, log_key, place, time_key
 from ledger.store import read
 from ledger.store.database import SILENCE
-from ledger.v1 import error_pb2, hold_pb2
+from ledger.v1 import error_pb2
 from ledger.v1 import write_pb2 as pb
 
-_MAX_BUDGETS = 32
-_is_digest = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
-_STATE_OF = {state.value: hold_pb2.HoldState.Value(f"HOLD_STATE_{state}") for state in HoldState}
-_STATES = {int(number): state for state, number in _STATE_OF.items()}
 _REASONS = {int(number): name.removeprefix("ERROR_REASON_") for name, number in error_pb2.ErrorReason.items() if number}
 _REASON_OF = {name: error_pb2.ErrorReason.Value(f"ERROR_REASON_{name}") for name in _REASONS.values()}
+# The deadline is told by the caller's clock and compared with the database's, and a request may be on its way for a while before
+# the server counts what is left of its time (seconds).
+CLOCKS: Final = 60.0
 # The last COMMIT of a batch is begun by LONGEST, and given up for lost after SILENCE.
-_SETTLING: Final = timedelta(seconds=LONGEST + SILENCE)
+_SETTLING: Final = timedelta(seconds=LONGEST + SILENCE + CLOCKS)
 
 _MATCH = "Every claim is as the ledger has it."
 _MISMATCH = "The ledger has it otherwise: go by the ledger, not by the claim. A case was opened."
@@ -84,19 +86,17 @@ def _claim(message: pb.WriteClaim) -> Claim:
         outcome = named(message.refused, "refused", _REASONS) if message.refused else OK
     elif message.refused:
         raise InvalidField("refused", "is compared only with claims_outcome")
-    if message.digest and not _is_digest(message.digest):
-        raise InvalidField("digest", "must be 64 hexadecimal digits in lower case")
-    if len(message.budget_ids) > _MAX_BUDGETS:
-        raise InvalidField("budget_ids", f"must name at most {_MAX_BUDGETS} budgets")
+    if len(message.budget_ids) > MAX_BUDGETS:
+        raise InvalidField("budget_ids", f"must name at most {MAX_BUDGETS} budgets")
     budget_ids = frozenset(identifier(budget_id, "budget_ids") for budget_id in message.budget_ids)
     return Claim(
         outcome=outcome,
         operation_id=optional_identifier(message.operation_id, "operation_id"),
-        state=named(message.state, "state", _STATES) if message.state else None,
+        state=named(message.state, "state", STATES) if message.state else None,
         amount=money(message.amount, "amount") if message.HasField("amount") else None,
         settled=money(message.settled, "settled") if message.HasField("settled") else None,
         budget_ids=budget_ids or None,
-        digest=bytes.fromhex(message.digest) or None,
+        digest=digest(message.digest, "digest") if message.digest else None,
         provider_receipt=optional_identifier(message.provider_receipt, "provider_receipt"),
     )
 
@@ -156,5 +156,5 @@ def write_invocation(message: pb.Invocation, line: read.Invocation) -> None:
         message.refused = _REASON_OF[line.outcome]
     message.remembered = line.remembered
     if line.state is not None:
-        message.state = _STATE_OF[line.state]
+        message.state = STATE_NUMBERS[HoldState(line.state)]
     write_time(message.record_time, line.recorded_at)

@@ -3,7 +3,7 @@
 from sqlalchemy import CheckConstraint, PrimaryKeyConstraint
 
 from ledger.store.laws.law import Law
-from ledger.store.tables import metadata
+from ledger.store.records import metadata
 
 # The triggers of the migrations, by table. A test holds this against a migrated database.
 TRIGGERS = {

@@ -15,9 +15,10 @@ from ledger.domain.model import Hold
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.pricing import Line
 from ledger.domain.states import ResolutionKind
+from ledger.store.records import evidence, evidence_policy, price_card, resolution
 from ledger.store.rows import card_from, hold_from, policy_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import evidence, evidence_policy, hold, price_card, resolution
+from ledger.store.tables import hold
 
 AT_A_TIME = 1000
 
@@ -67,7 +68,7 @@ class StoredResolution(NamedTuple):
     body: Mapping[str, Any] | None
 
 
-class StoredObservation(NamedTuple):
+class StoredEvidence(NamedTuple):
     """Evidence that is kept with its body, and the fact beside it."""
 
     name: str
@@ -90,9 +91,7 @@ _rests_on = and_(_v.tenant == _r.tenant, _v.operation_id == _r.operation_id, _v.
 _p = evidence_policy.c
 POLICIES = select(_p.tenant, _p.provider, _p.version, cast(_p.document, Text), _p.digest)
 CARDS = select(*_card, _c.digest)
-OBSERVATIONS = select(_v.tenant, _v.operation_id, _v.evidence_id, _v.fact, cast(_v.body, Text)).where(
-    _v.body.is_not(None)
-)
+EVIDENCE = select(_v.tenant, _v.operation_id, _v.evidence_id, _v.fact, cast(_v.body, Text)).where(_v.body.is_not(None))
 QUOTES = columns_of(hold).add_columns(_c.digest).outerjoin(price_card, _pinned)
 RESOLUTIONS = (
     columns_of(hold)
@@ -142,19 +141,19 @@ def quotes(connection: Connection) -> Iterator[StoredQuote | Unreadable]:
     return _each(connection, QUOTES, read, _operation)
 
 
-def observations(connection: Connection) -> Iterator[StoredObservation | Unreadable]:
+def evidence_with_bodies(connection: Connection) -> Iterator[StoredEvidence | Unreadable]:
     """All evidence that has a body."""
 
     def name(row: Row) -> str:
         return f"evidence {row[2]} of {_operation(row)}"
 
-    def read(row: Row) -> StoredObservation:
+    def read(row: Row) -> StoredEvidence:
         body = json.loads(row[4])
         if not isinstance(body, dict):
             raise TypeError(name(row))
-        return StoredObservation(name(row), row[3], body)
+        return StoredEvidence(name(row), row[3], body)
 
-    return _each(connection, OBSERVATIONS, read, name)
+    return _each(connection, EVIDENCE, read, name)
 
 
 def resolutions(connection: Connection) -> Iterator[StoredResolution | Unreadable]:

@@ -7,8 +7,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from ledger.domain.cards import PriceCard
 from ledger.store.read.page import Key, Page, page
+from ledger.store.records import price_card
 from ledger.store.rows import card_from
-from ledger.store.tables import price_card
 
 _c = price_card.c
 _document = cast(_c.document, Text).label("document")

@@ -2,16 +2,14 @@
 
 from uuid import UUID
 
-from pydantic_core import from_json
 from sqlalchemy import Connection, Text, cast, select
 
-from ledger.domain.model import Classification, Evidence
+from ledger.domain.model import Evidence
 from ledger.domain.policies import EvidencePolicy
-from ledger.domain.states import ResolutionKind
 from ledger.store.read.page import Key, Page, page
-from ledger.store.rows import Row, policy_from
+from ledger.store.records import evidence, evidence_policy
+from ledger.store.rows import evidence_from, policy_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import evidence, evidence_policy
 
 _p = evidence_policy.c
 
@@ -24,17 +22,7 @@ def list_evidence(
     if after is not None:
         query = query.where(evidence.c.evidence_id > UUID(after[0]))
     rows = connection.execute(query.order_by(evidence.c.evidence_id).limit(limit + 1)).all()
-    return page(rows, limit, lambda row: _evidence(tuple(row)), lambda item: (str(item.evidence_id),))
-
-
-def _evidence(row: Row) -> Evidence:
-    kept = Evidence._make(row)
-    return kept._replace(
-        kind=ResolutionKind(kept.kind),
-        classification=Classification(kept.classification),
-        reasons=tuple(kept.reasons),
-        body=None if kept.body is None else from_json(row[-1]),
-    )
+    return page(rows, limit, lambda row: evidence_from(tuple(row)), lambda item: (str(item.evidence_id),))
 
 
 def get_policy(connection: Connection, tenant: str, provider: str, version: int = 0) -> EvidencePolicy | None:

@@ -10,13 +10,13 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from ledger.domain.axes import Axes, axes
 from ledger.domain.commands import ON_HOLDS
-from ledger.domain.model import DEBIT_NORMAL, Axis, Classification, Evidence, Hold, Observation
-from ledger.domain.states import TERMINAL, ResolutionKind
+from ledger.domain.model import DEBIT_NORMAL, Axis, Hold, Observation
+from ledger.domain.states import TERMINAL
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
-from ledger.store.rows import resolution_from
+from ledger.store.records import evidence, observation, resolution
+from ledger.store.rows import evidence_from, resolution_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import evidence, observation, resolution
 
 
 class Standing(NamedTuple):
@@ -50,7 +50,7 @@ def get_standing(connection: Connection, tenant: str, operation_id: str) -> Stan
         .ext(distinct_on(v.kind, v.classification, v.source, v.attempt, v.provider_receipt))
         .order_by(v.kind, v.classification, v.source, v.attempt, v.provider_receipt, v.evidence_id)
     )
-    facts = [_evidence(row) for row in connection.execute(brought)]
+    facts = [evidence_from(tuple(row)) for row in connection.execute(brought)]
     in_force = None
     if hold.state in TERMINAL:
         query = columns_of(resolution).where(
@@ -63,11 +63,6 @@ def get_standing(connection: Connection, tenant: str, operation_id: str) -> Stan
 def _observation(row: Any) -> Observation:
     seen = Observation._make(row)
     return seen._replace(axis=Axis(seen.axis), detail={})
-
-
-def _evidence(row: Any) -> Evidence:
-    kept = Evidence._make(row)
-    return kept._replace(kind=ResolutionKind(kept.kind), classification=Classification(kept.classification))
 
 
 class HoldEvent(NamedTuple):
@@ -124,7 +119,7 @@ WITH the_hold AS MATERIALIZED (
     UNION ALL
     SELECT received_at, 4, observation_id::text, axis, value, actor, attempt, NULL, observed_at,
         jsonb_build_object('source', source, 'adapter', adapter, 'adapter_revision', adapter_revision, 'provider', provider,
-            'provider_receipt', provider_receipt) || detail - '{dispatched_at,dispatcher,executor,generation}'::text[]
+            'provider_receipt', provider_receipt) || detail - '{dispatched_at,dispatcher,executor,generation,nonce}'::text[]
     FROM observation WHERE tenant = :tenant AND operation_id = :operation
     UNION ALL
     SELECT e.recorded_at, 5, e.entry_id::text, 'ENTRY', e.kind, e.actor, 0, NULL, e.effective_at, moved.detail

@@ -10,9 +10,10 @@ from ledger.domain.model import Hold, Incident, Resolution
 from ledger.domain.money import plain
 from ledger.domain.states import HoldState
 from ledger.store.read.page import Key, Page, page
+from ledger.store.records import incident, parked, resolution
 from ledger.store.rows import hold_from, resolution_from
 from ledger.store.statements import ONE, columns_of
-from ledger.store.tables import due_at, hold, incident, is_unknown, may_be_due, parked, resolution
+from ledger.store.tables import due_at, hold, is_unknown, may_be_due
 
 
 def get_hold(connection: Connection, tenant: str, operation_id: str) -> Hold | None:
@@ -48,8 +49,10 @@ def list_open_holds(
 ) -> Page[Hold]:
     """The holds that are not terminal and have the book on their path, the largest first. The key is (amount, operation_id).
 
-    It goes through the indexes of open holds, those of other budgets among them: its cost grows with what is open, and not with
-    what ever was. An index by book would have to be kept for every level of every hold.
+    It goes through the indexes of open holds: its cost grows with what is open, and not with what ever was. Open holds of the
+    tenant's other budgets are read too. Of other tenants no row is read; but the index of RESERVED and DISPATCHING ones begins with
+    the time, for the sweep, so their entries in it are passed over. An index by book would have to be kept for every level of
+    every hold.
     """
     here = (hold.c.tenant == tenant, literal(book_id) == any_(hold.c.books))
     found = union_all(*(columns_of(hold).where(*here, state) for state in (may_be_due, is_unknown))).subquery()

@@ -8,9 +8,10 @@ from sqlalchemy import Connection, Select, func, literal, or_, select, true, tup
 
 from ledger.domain.model import Parked
 from ledger.store.read.page import Key, Page, page
+from ledger.store.records import parked
 from ledger.store.rows import parked_from
 from ledger.store.statements import ONE, columns_of
-from ledger.store.tables import hold, parked
+from ledger.store.tables import hold
 
 # (tenant, operation_id, evidence_id)
 Place = tuple[str, str, UUID]

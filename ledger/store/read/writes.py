@@ -1,17 +1,17 @@
 """The invocation log, and what one key or operation came to."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Text, and_, cast, func, literal, or_, select, tuple_, union_all
+from sqlalchemy import Connection, Select, Text, and_, cast, collate, func, literal, select, tuple_, union_all
 
 from ledger.domain.commands import ON_HOLDS
 from ledger.domain.model import Hold, Receipt
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
+from ledger.store.records import receipt, refused
 from ledger.store.rows import receipt_from
 from ledger.store.statements import columns_of
-from ledger.store.tables import receipt, refused
 
 
 class Invocation(NamedTuple):
@@ -66,17 +66,25 @@ def list_invocations(
     r, f = receipt.c, refused.c
     # What gave a version names it behind a #, which no name has in it; $ is the character after that.
     of_a_version = and_(r.resource > resource + "#", r.resource < resource + "$")
+    place = (r.actor + ":" + r.command + ":" + r.key).label("place")
     done = select(
-        r.actor, r.command, r.key, r.fingerprint, r.resource, r.outcome, literal(True).label("remembered"), r.state,
-        r.recorded_at, (r.actor + ":" + r.command + ":" + r.key).label("place"),
-    ).where(r.tenant == tenant, or_(r.resource == resource, of_a_version))  # fmt: skip
+        r.actor, r.command, r.key, r.fingerprint, r.resource, r.outcome, literal(True).label("remembered"), r.state, r.recorded_at,
+        place,
+    ).where(r.tenant == tenant)  # fmt: skip
+    refused_place = collate(cast(f.refused_id, Text), "C").label("place")
     not_done = select(
-        f.actor, f.command, f.key, f.fingerprint, f.resource, f.reason, literal(False), f.state, f.recorded_at,
-        cast(f.refused_id, Text),
+        f.actor, f.command, f.key, f.fingerprint, f.resource, f.reason, literal(False), f.state, f.recorded_at, refused_place
     ).where(f.tenant == tenant, f.resource == resource)  # fmt: skip
-    log = union_all(done, not_done).subquery("log")
-    query = select(log)
+    parts: list[tuple[Select[Any], Any, Any]] = [
+        (done.where(r.resource == resource), r.recorded_at, place),
+        (done.where(of_a_version), r.recorded_at, place),
+        (not_done, f.recorded_at, refused_place),
+    ]
     if after is not None:
-        query = query.where(tuple_(log.c.recorded_at, log.c.place) > (datetime.fromisoformat(after[0]), after[1]))
+        seen = (datetime.fromisoformat(after[0]), after[1])
+        parts = [(lines.where(tuple_(at, by) > seen), at, by) for lines, at, by in parts]
+    # Each part for itself: refusals may be without number, and come in the order of their index.
+    log = union_all(*(lines.order_by(at, by).limit(limit + 1) for lines, at, by in parts)).subquery("log")
+    query = select(log)
     rows = connection.execute(query.order_by(log.c.recorded_at, log.c.place).limit(limit + 1)).all()
     return page(rows, limit, Invocation._make, lambda item: (item.recorded_at.isoformat(), item.place))
