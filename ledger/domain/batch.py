@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.cards import PriceCard
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.model import (
     Book,
     Budget,
@@ -16,18 +17,15 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
-    Parked,
     Posting,
-    Receipt,
-    RefusedCommand,
     Resolution,
     SeenFact,
-    Sign,
 )
 from ledger.domain.permission import Denial, Stopped
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.refusals import Refusal
 from ledger.domain.thresholds import Crossing
+from ledger.domain.waiting import Parked, Sign
 
 
 class StaleRows(Exception):

@@ -26,8 +26,6 @@ from ledger.domain.commands import (
     HoldCommand,
     Lapse,
     MarkOutcomeUnknown,
-    PutEvidencePolicy,
-    PutPriceCard,
     Release,
     Reserve,
     Resolve,
@@ -35,11 +33,13 @@ from ledger.domain.commands import (
 )
 from ledger.domain.correcting import correct
 from ledger.domain.crossing import cross
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.events import derive
 from ledger.domain.holds import mark_outcome_unknown, release, reserve
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.limits import update_budget
-from ledger.domain.model import Hold, Receipt, RefusedCommand
+from ledger.domain.model import Hold
 from ledger.domain.money import CONTEXT
 from ledger.domain.parking import file_parked, parked_before, report
 from ledger.domain.permission import denial

@@ -254,37 +254,6 @@ class Posting(NamedTuple):
     amount: Decimal
 
 
-class Receipt(NamedTuple):
-    """What one idempotency key did: the invocation log. `outcome` is OK or the reason of a remembered refusal."""
-
-    tenant: str
-    actor: str
-    command: str
-    key: str
-    fingerprint: bytes
-    fingerprint_version: int
-    resource: str
-    outcome: str
-    refusal: Mapping[str, Any] | None
-    state: str | None
-    recorded_at: datetime
-
-
-class RefusedCommand(NamedTuple):
-    """A refusal that claimed no key: the rest of the invocation log. `state` is the hold's, if there is one."""
-
-    tenant: str
-    refused_id: UUID
-    actor: str
-    command: str
-    key: str
-    fingerprint: bytes
-    resource: str
-    reason: str
-    state: str | None
-    recorded_at: datetime
-
-
 class Evidence(NamedTuple):
     """An observation with its provenance. Kept whether it settled the hold or not; `reasons` says why not.
 
@@ -392,40 +361,6 @@ class Resolution(NamedTuple):
     actor: str
     reason: str | None
     recorded_at: datetime
-
-
-class Parked(NamedTuple):
-    """Evidence that waits for its hold: what it takes to file its report again. A place in a queue, not a record.
-
-    `report` is read by `ledger.domain.filing`, which also gives its `identity`: the same for the same report from the same
-    caller. `role` and `actor` are the caller's.
-    """
-
-    tenant: str
-    operation_id: str
-    evidence_id: UUID
-    identity: bytes
-    kind: ResolutionKind
-    source: str
-    actor: str
-    role: Role
-    attempt: int
-    report: Mapping[str, Any]
-    parked_at: datetime
-
-
-class Sign(NamedTuple):
-    """A sign that the call of an operation was made, from before there was a hold: `at` the latest.
-
-    Either it still waits, by its `identity`, or it waited in vain and is a case, by its `incident_id`.
-    """
-
-    tenant: str
-    operation_id: str
-    identity: bytes | None
-    incident_id: UUID | None
-    kind: str
-    at: datetime
 
 
 class Incident(NamedTuple):

@@ -11,13 +11,12 @@ from ledger.domain.commands import (
     CreateBudget,
     Lapse,
     MarkOutcomeUnknown,
-    PutEvidencePolicy,
-    PutPriceCard,
     Reserve,
     Resolve,
     Usage,
     VerifyWrite,
 )
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold

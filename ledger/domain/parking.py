@@ -16,11 +16,12 @@ from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
 from ledger.domain.keeping import kind_of, record, source_of
-from ledger.domain.model import Classification, Parked
+from ledger.domain.model import Classification
 from ledger.domain.policies import BUILT_IN_NAME
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import recognised, replayed, resolve
 from ledger.domain.signs import ORPHAN, can_wait, signs_of
+from ledger.domain.waiting import Parked
 from ledger.domain.work import Work, refuse
 
 # Different reports of one operation that has no hold, and parked reports of a tenant. Two servers at once may go above by one

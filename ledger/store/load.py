@@ -15,18 +15,10 @@ from sqlalchemy import Connection
 
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    FileParked,
-    GrantBudget,
-    PutEvidencePolicy,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, FileParked, GrantBudget, Reserve, Resolve
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Budget, Grant, Hold, Resolution, SeenFact, Sign
+from ledger.domain.model import Book, Budget, Grant, Hold, Resolution, SeenFact
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -47,6 +39,7 @@ from ledger.domain.needs import (
 )
 from ledger.domain.parking import orphan_case
 from ledger.domain.signs import signs_matter
+from ledger.domain.waiting import Sign
 from ledger.store import lookups, rows
 from ledger.store.clocks import clocks_of
 from ledger.store.database import memory_of

@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Parked, Receipt, Resolution, Role
+from ledger.domain.invocations import Receipt
+from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Resolution, Role
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.domain.waiting import Parked
 from ledger.store import tables as t
 from ledger.store.arrays import SEPARATOR
 

@@ -63,6 +63,8 @@ def check(world: "World") -> None:
         _check_postings(world, hold)
     bound = [(o.tenant, o.provider, o.provider_receipt) for o in world.observations if o.provider_receipt]
     assert len(set(bound)) == len(bound), "a receipt is bound once"
+    have = [(h.tenant, h.quote.provider, h.provider_receipt) for h in world.holds.values() if h.provider_receipt]
+    assert len(set(have)) == len(have), "one operation has it"
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"

@@ -25,14 +25,13 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
-    PutEvidencePolicy,
-    PutPriceCard,
     Release,
     Reserve,
     Resolve,
     Usage,
     VerifyWrite,
 )
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.model import Caller, Classification, Delivery, Role
 from ledger.domain.money import parse_amount, parse_price
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule

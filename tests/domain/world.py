@@ -14,17 +14,10 @@ from pydantic_core import from_json, to_json
 
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    Correct,
-    FileParked,
-    PutEvidencePolicy,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, Correct, FileParked, Reserve, Resolve
 from ledger.domain.decide import decide
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.keyed import OnBudget, OnHold
 from ledger.domain.model import (
     Book,
@@ -36,13 +29,9 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
-    Parked,
     Posting,
-    Receipt,
-    RefusedCommand,
     Resolution,
     SeenFact,
-    Sign,
 )
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
@@ -66,6 +55,7 @@ from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
+from ledger.domain.waiting import Parked, Sign
 from tests.domain.laws import check
 
 _UNSEEN = SeenFact("", None)

@@ -12,7 +12,8 @@ from sqlalchemy import Table, select
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
-from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard, Resolve, Usage
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, Resolve, Usage
+from ledger.domain.document_commands import PutPriceCard
 from ledger.domain.filing import filing, to_document
 from ledger.domain.model import (
     Account,
@@ -24,13 +25,13 @@ from ledger.domain.model import (
     Posting,
     Resolution,
     Role,
-    Sign,
 )
 from ledger.domain.needs import financial_book
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.domain.waiting import Sign
 from ledger.store import records as r
 from ledger.store import tables as t
 from ledger.store.database import Database
