@@ -7,6 +7,8 @@ message says what to do).
 import argparse
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ from ledger.store.migrate import FutureSchema, migrate
 from ledger.store.postgres import LocalPostgres, PostgresUnavailable, default_data_dir
 
 DONE, VIOLATED, IMPOSSIBLE = 0, 1, 2
+PIPE_WIDTH = 240
 
 ABOUT = """A double-entry ledger of spend: budgets, holds whose outcome may be unknown,
 and nothing but evidence settles them."""
@@ -122,13 +125,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(given)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
-        return run(arguments)
+        status = run(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Who reads has enough, as `head` has. What is left is for nobody, or Python would complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (*_IMPOSSIBLE, OSError) as error:
         return _cannot(str(error))
     except sqlalchemy.exc.DBAPIError as error:
         return _cannot(f"The database refuses or cannot be reached: {str(error.orig).strip()}\nCheck DATABASE_URL.")
+    return status
 
 
 def _cannot(message: str) -> int:
@@ -274,6 +283,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _show(results: Sequence[LawResult], violations: int) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:
+        # A pipe gets each law on a line of its own.
+        console.width = PIPE_WIDTH
     table = Table("law", "", "checked", "violations", box=None)
     for column in table.columns[2:]:
         column.justify = "right"

@@ -23,14 +23,13 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
-    PutEvidencePolicy,
-    PutPriceCard,
     Release,
     Reserve,
     Resolve,
     Usage,
 )
 from ledger.domain.decide import decide
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.filing import filing
 from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule

@@ -109,6 +109,8 @@ def test_check_says_that_every_law_holds(story_url: str, run: Run) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "Every entry balances in each of its books." in shown.stdout
     assert shown.stdout.endswith("Every law holds.\n")
+    narrow = run("check", SPEND_LEDGER_DATABASE_URL=story_url, COLUMNS="60")
+    assert "every hold, once and in order, each from the state before." in narrow.stdout, "a pipe gets whole lines"
     told = json.loads(run("check", "--json", DATABASE_URL=story_url).stdout)
     assert told["violations"] == 0
     assert {"law", "title", "checked", "violations", "examples"} == told["laws"][0].keys()
@@ -195,6 +197,28 @@ def test_serve_runs_a_database_of_its_own_and_takes_it_along(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    made = [
+        "token",
+        "--tenant",
+        "acme",
+        "--actor",
+        "a",
+        "--role",
+        "gateway",
+        "--json",
+        "--tokens-file",
+        str(tmp_path / "t"),
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-m", "ledger", *made], env=environment(), stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (128 + signal.SIGPIPE, b"")
+
+
 def test_a_folder_of_another_user_is_refused_with_the_remedy(data_dir: Path) -> None:
     nobody = pwd.getpwnam("nobody")
 

@@ -80,6 +80,7 @@ STATEMENTS = (
         rollover text COLLATE "C" NOT NULL,
         rollover_cap numeric(38,18),
         carried numeric(38,18) NOT NULL,
+        carried_on numeric(38,18) NOT NULL,
         thresholds integer[] NOT NULL,
         threshold_basis text COLLATE "C" NOT NULL,
         crossed integer[] NOT NULL,
@@ -93,6 +94,7 @@ STATEMENTS = (
         CONSTRAINT book_no_balance_but_available_is_negative
             CHECK (held >= 0 AND unknown >= 0 AND spent >= 0 AND deficit >= 0),
         CONSTRAINT book_authority_is_negative_only_by_what_was_carried CHECK (authority >= 0 OR carried < 0),
+        CONSTRAINT book_only_a_period_that_is_over_is_carried_on CHECK (closed OR carried_on = 0),
         CONSTRAINT book_expense_is_the_financial_books CHECK (budget_id IS NULL OR expense = 0),
         CONSTRAINT book_is_of_a_budget_or_of_a_provider CHECK ((budget_id IS NULL) = (provider IS NOT NULL)),
         CONSTRAINT book_version_counts_postings CHECK (version >= 0),
@@ -120,6 +122,7 @@ STATEMENTS = (
         labels jsonb NOT NULL,
         actor text COLLATE "C" NOT NULL,
         fingerprint bytea NOT NULL,
+        fingerprint_version integer NOT NULL,
         created_at timestamptz NOT NULL,
         expire_at timestamptz NOT NULL,
         updated_at timestamptz NOT NULL,
@@ -168,7 +171,7 @@ STATEMENTS = (
         WHERE state IN ('RESERVED', 'DISPATCHING')
     """,
     """
-    CREATE INDEX hold_provider_receipt ON hold (tenant, provider_receipt)
+    CREATE UNIQUE INDEX hold_one_per_provider_receipt ON hold (tenant, (quote ->> 'provider'), provider_receipt)
         WHERE provider_receipt IS NOT NULL
     """,
     """

@@ -113,7 +113,8 @@ ROW_LAWS = {
         """
         NEW.tenant <> OLD.tenant OR NEW.operation_id <> OLD.operation_id OR NEW.amount <> OLD.amount
         OR NEW.currency <> OLD.currency OR NEW.quote <> OLD.quote OR NEW.books <> OLD.books
-        OR NEW.budget_ids <> OLD.budget_ids OR NEW.fingerprint <> OLD.fingerprint OR NEW.created_at <> OLD.created_at
+        OR NEW.budget_ids <> OLD.budget_ids OR NEW.fingerprint <> OLD.fingerprint
+        OR NEW.fingerprint_version <> OLD.fingerprint_version OR NEW.created_at <> OLD.created_at
         OR NEW.exclusive_key IS DISTINCT FROM OLD.exclusive_key OR NEW.labels <> OLD.labels OR NEW.actor <> OLD.actor
         OR NEW.request_group IS DISTINCT FROM OLD.request_group
         """,

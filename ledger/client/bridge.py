@@ -10,11 +10,14 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+
+import grpc
 
 from ledger.client.guard import Event, Guard, Usage
-from ledger.client.ledger import Ledger
+from ledger.client.ledger import Ledger, Options
 from ledger.client.relay import Relay, never
 
 Parameters = ParamSpec("Parameters")
@@ -223,11 +226,19 @@ class LedgerSync(_Wrapped[Ledger]):
     stubs = property(lambda self: self._inner.stubs)
 
     @classmethod
-    def connect(cls, address: str, token: str, **options: Any) -> "LedgerSync":
+    def connect(
+        cls,
+        address: str,
+        token: str,
+        *,
+        root_certificate: Path | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        **options: Unpack[Options],
+    ) -> "LedgerSync":
         """As `Ledger.connect`."""
 
         async def made() -> Ledger:
-            return Ledger.connect(address, token, **options)
+            return Ledger.connect(address, token, root_certificate=root_certificate, credentials=credentials, **options)
 
         bridge = Bridge()
         try:

@@ -12,7 +12,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -101,6 +101,10 @@ class NotPermitted(Refused):
         super().__init__(Fault(Fate.REFUSED, reason, message, code, facts))
         self.hold = hold
         self.denial = denial
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It may have to go from one process of a pool to another.
+        return type(self), (self.hold, self.denial)
 
     @property
     def recovery_action(self) -> error_pb2.RecoveryAction.ValueType:

@@ -68,8 +68,8 @@ class Stage(Enum):
     """There is nothing to end, or it is another's to end."""
 
 
-_NOT_SENT: Final = frozenset({Stage.RESERVING, Stage.RESERVED, Stage.BEGINNING, Stage.FREE})
-_NOTHING_TO_END: Final = frozenset({Stage.NEW, Stage.TOLD, Stage.NOT_OURS})
+_NOT_SENT: Final = (Stage.RESERVING, Stage.RESERVED, Stage.BEGINNING, Stage.FREE)
+_NOTHING_TO_END: Final = (Stage.NEW, Stage.TOLD, Stage.NOT_OURS)
 
 
 class Guard:

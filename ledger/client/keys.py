@@ -14,6 +14,8 @@ from google.protobuf.message import Message
 
 LONGEST: Final = 128
 _DIGITS: Final = 24
+_PLAIN: Final = frozenset({str, int, float, bool})
+_as_json: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 # In a report but no part of what it says: when it was seen, and who is allowed to say it.
 _APART: Final = frozenset({"idempotency_key", "observe_time", "nonce"})
 
@@ -25,8 +27,7 @@ def permission_key(operation_id: str, command: str) -> str:
 
 def report_key(operation_id: str, command: str, report: Message) -> str:
     """The key of a report: the same for the same content."""
-    text = json.dumps(_content(report), sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(f"ledger.client/1/{command}\n{text}".encode()).hexdigest()
+    digest = hashlib.sha256(f"ledger.client/1/{command}\n{_as_json(_content(report))}".encode()).hexdigest()
     return _fitting(operation_id, f"/{command}/{digest[:_DIGITS]}")
 
 
@@ -40,14 +41,20 @@ def _fitting(operation_id: str, ending: str) -> str:
 
 def _content(message: Message) -> dict[str, Any]:
     """The fields that are set, by name. Not the serialised message: its bytes may change with a release of protobuf."""
-    return {field.name: _plain(value) for field, value in message.ListFields() if field.name not in _APART}
+    found = {}
+    for field, value in message.ListFields():
+        name = field.name
+        if name not in _APART:
+            found[name] = _plain(value)
+    return found
 
 
 def _plain(value: Any) -> Any:
+    # The usual case first: this is on the path of every settlement.
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Message):
         return _content(value)
     if hasattr(value, "items"):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (str, int, float)):
-        return value
+        return {str(key): _plain(value[key]) for key in value}
     return [_plain(part) for part in value]

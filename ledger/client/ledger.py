@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypedDict, TypeVar, Unpack
 
 import grpc
 
@@ -30,6 +30,17 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 DEFAULT_TIMEOUT: Final = timedelta(seconds=15)
 DEFAULT_FINALISING: Final = timedelta(seconds=30)
+
+
+class Options(TypedDict, total=False):
+    """What may be said of a client, when it is connected."""
+
+    timeout: timedelta
+    """The whole time for all tries of a call that says nothing else."""
+    finalising: timedelta
+    """How long a finaliser may take."""
+    batching: Batching
+    backoff: Backoff
 
 
 class Ledger(Operations):
@@ -64,9 +75,9 @@ class Ledger(Operations):
         *,
         root_certificate: Path | None = None,
         credentials: grpc.ChannelCredentials | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Self:
-        """The ledger at `host:port`, as the caller whose token it is. `options` are those of the constructor.
+        """The ledger at `host:port`, as the caller whose token it is.
 
         `root_certificate` is a PEM file: the ledger's own certificate must be signed by one in it. With neither it nor gRPC's
         `credentials` the channel is not encrypted, and the token goes over it as it is: for one machine only.

@@ -67,12 +67,14 @@ Answer = asyncio.Future[pb.CommandResult | LedgerError]
 class Batching:
     """How commands are put together: at most so many and so many bytes in a batch, and so many batches on the wire.
 
-    A command that is longer than `most_bytes` goes alone. The bounds are below those of a server with its default settings.
+    Of three, one is being committed, one waits at the server for its turn, and one is on its way: with two the server had nothing
+    to do while a batch was on its way. A command that is longer than `most_bytes` goes alone. The bounds are below those of a
+    server with its default settings.
     """
 
     most_commands: int = 256
     most_bytes: int = 1024 * 1024
-    on_the_wire: int = 2
+    on_the_wire: int = 3
 
 
 # What protobuf writes around a command of a batch, at most.

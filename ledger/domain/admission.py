@@ -52,10 +52,12 @@ def _above_caps(budget: Budget, book: OpenBook, quoted: Quote) -> Outcome | None
 
 def _short(budget: Budget, book: OpenBook, quoted: Quote) -> Outcome | None:
     level, room = budget.budget_id, book.room()
-    if room is None and not book.can_hold(quoted.amount):
-        return refuse(Reason.UNQUOTABLE, f"Budget {level!r} would be above what the ledger can hold.", budget_id=level)
     if room is None or quoted.amount <= room:
-        return None
+        # A limit that the ledger can hold bounds what is held; with a credit line beside it, it may be twice as much.
+        is_bounded = room is not None and not budget.credit_line
+        if is_bounded or book.can_hold(quoted.amount):
+            return None
+        return refuse(Reason.UNQUOTABLE, f"Budget {level!r} would be above what the ledger can hold.", budget_id=level)
     balances = book.balances
     return refuse(
         Reason.INSUFFICIENT_BUDGET,

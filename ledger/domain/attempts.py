@@ -27,7 +27,9 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
     if hold.state is not HoldState.RESERVED:
         # Not an error: the caller learns the state, whether it may send, and what it can do if not.
         denied = denial(hold, command.dispatch, work.now)
-        if denied is not Denial.ATTEMPT_ENDED or hold.owner == command.dispatch.nonce_hash:
+        # A nonce that had an attempt gets no other: a late repeat of what it asked for then would be taken for the new one's.
+        had_one = {hold.owner, *work.loaded.ended.get(command.hold_key, ())}
+        if denied is not Denial.ATTEMPT_ENDED or command.dispatch.nonce_hash in had_one:
             return Outcome(hold=hold, applied=False, may_send=denied is None, denial=denied)
     if waiting_for(work, hold):
         return Outcome(hold=hold, applied=False, denial=Denial.CALL_WAS_SEEN)
@@ -90,7 +92,8 @@ def record_failed_before_dispatch(work: Work, command: RecordFailedBeforeDispatc
         "adapter_revision": command.adapter_revision,
         "nonce": command.nonce_hash.hex(),
     }
-    observe(work, command, Axis.EXECUTION, Execution.NOT_SENT, hold.attempt, _ended(hold) | {"cause": command.cause})
+    said = _ended(hold) | {"cause": command.cause, "nonce": record["nonce"]}
+    observe(work, command, Axis.EXECUTION, Execution.NOT_SENT, hold.attempt, said)
     ended = work.change(hold, failure=record, retry_until=hold.lease_expires_at, lease_expires_at=None, nonce_hash=None)
     return Outcome(hold=ended)
 

@@ -1,12 +1,13 @@
 """What a batch of commands is decided on, and what it decides."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger.domain.cards import PriceCard
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.model import (
     Book,
     Budget,
@@ -16,18 +17,15 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
-    Parked,
     Posting,
-    Receipt,
-    RefusedCommand,
     Resolution,
     SeenFact,
-    Sign,
 )
 from ledger.domain.permission import Denial, Stopped
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.refusals import Refusal
 from ledger.domain.thresholds import Crossing
+from ledger.domain.waiting import Parked, Sign
 
 
 class StaleRows(Exception):
@@ -52,7 +50,8 @@ class Loaded:
     `policies` are the newest about evidence, keyed (tenant, provider); a provider without one has the built-in policy.
     `bound` says which operation has a provider's receipt, by (tenant, provider, receipt). `facts` are those that commands bring
     again to holds which were reported before, keyed (tenant, operation_id, fact). `stripe` chooses the stripe of the financial
-    book. `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so. `signs` are those
+    book. `ended` has the hashes of the nonces of attempts that failed, of holds that have more than one and may begin the next.
+    `resolutions` has all revisions of a hold, the first one first, where needs.needs_resolutions says so. `signs` are those
     of operations that are about to be reserved, sent, freed or reported without a hold; `parked` is the evidence that is to be
     filed, locked; `waiting` is how much evidence is parked of each tenant that parks.
     """
@@ -71,6 +70,7 @@ class Loaded:
     exclusive: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grants: Mapping[tuple[str, str, str], Grant] = field(default_factory=dict)
     bound: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    ended: Mapping[tuple[str, str], Collection[bytes]] = field(default_factory=dict)
     resolutions: Mapping[tuple[str, str], Sequence[Resolution]] = field(default_factory=dict)
     policies: Mapping[tuple[str, str], EvidencePolicy] = field(default_factory=dict)
     facts: Mapping[tuple[str, str, bytes], SeenFact] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from ledger.domain.batch import Outcome
-from ledger.domain.commands import CreateBudget, GrantBudget, PutEvidencePolicy, PutPriceCard
+from ledger.domain.commands import CreateBudget, GrantBudget
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.journal import authorize
 from ledger.domain.limits import no_credit_line
 from ledger.domain.model import Budget, EntryKind, Grant

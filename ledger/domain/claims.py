@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ledger.domain.model import Hold, Receipt
+from ledger.domain.invocations import Receipt
+from ledger.domain.model import Hold
 from ledger.domain.money import plain
 
 NOTHING = "nothing"

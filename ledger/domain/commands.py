@@ -18,13 +18,12 @@ from ledger.domain.attempt_commands import (
     hash_of,
 )
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
-from ledger.domain.cards import PriceCard
 from ledger.domain.claims import Claim
-from ledger.domain.keyed import Keyed, OnBudget, OnHold
-from ledger.domain.model import Receipt
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
+from ledger.domain.invocations import Receipt
+from ledger.domain.keyed import OnBudget, OnHold
 from ledger.domain.money import ZERO, plain
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, Rollover, Schedule
-from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import QuoteKind, QuoteSpec
 from ledger.domain.thresholds import DEFAULT_THRESHOLDS, Thresholds
 
@@ -369,38 +368,6 @@ class GrantBudget(OnBudget):
             "currency": self.currency,
             "reference": self.reference,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class PutPriceCard(Keyed):
-    """Put a version of a price card beside the earlier ones. The card's own version is 0: it is given one."""
-
-    NAME: ClassVar[str] = "PutPriceCard"
-
-    card: PriceCard
-
-    def content(self) -> dict[str, Any]:
-        return {"card": self.card.card_id, "content": self.card.to_document()}
-
-    @property
-    def resource(self) -> str:
-        return self.card.card_id
-
-
-@dataclass(frozen=True, slots=True)
-class PutEvidencePolicy(Keyed):
-    """Put a version of a provider's policy beside the earlier ones. The policy's own version is 0: it is given one."""
-
-    NAME: ClassVar[str] = "PutEvidencePolicy"
-
-    policy: EvidencePolicy
-
-    def content(self) -> dict[str, Any]:
-        return {"provider": self.policy.provider, "content": self.policy.to_document()}
-
-    @property
-    def resource(self) -> str:
-        return self.policy.provider
 
 
 Report: TypeAlias = Resolve | Correct

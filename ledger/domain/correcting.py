@@ -12,21 +12,14 @@ from ledger.domain.commands import Correct, NoCostProof, Usage
 from ledger.domain.evidence import Appraisal, passed_ceilings, resolution_digest
 from ledger.domain.holds import facts, infer_attempt, wrong_state
 from ledger.domain.journal import EXPENSE, PAYABLE, SPENT, Move, give, take
+from ledger.domain.keeping import keep, receipt_of
 from ledger.domain.model import Classification, EntryKind, Hold, Resolution
 from ledger.domain.money import ZERO
 from ledger.domain.needs import financial_book
 from ledger.domain.opening import carry_on
+from ledger.domain.receipts import bring_receipt
 from ledger.domain.refusals import Reason
-from ledger.domain.resolving import (
-    accepted_twice,
-    appraise,
-    corroborate,
-    keep,
-    overrun,
-    receipt_of,
-    reject,
-    too_much,
-)
+from ledger.domain.resolving import appraise, corroborate, overrun, reject, too_much
 from ledger.domain.states import TERMINAL, HoldState
 from ledger.domain.work import Work, no_hold, refuse
 
@@ -113,7 +106,7 @@ def _replace(
             recorded_at=work.now,
         )
     )
-    receipt = receipt_of(command)
+    bound, incident_id = bring_receipt(work, hold, receipt_of(command))
     # A hold that was released stays so; the call that was made all the same is an attempt on which nobody may send.
     inferred: dict[str, Any] = {} if hold.attempt else infer_attempt(work, hold)
     corrected = work.change(
@@ -123,12 +116,12 @@ def _replace(
         resolution_digest=digest,
         settled=appraisal.amount,
         resolved_at=work.now,
-        provider_receipt=hold.provider_receipt or receipt,
+        provider_receipt=bound,
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         usage_seen=hold.usage_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
-    return Outcome(hold=corrected, incident_id=accepted_twice(work, hold, receipt))
+    return Outcome(hold=corrected, incident_id=incident_id)
 
 
 def _difference(work: Work, hold: Hold, difference: Decimal) -> list[Move]:

@@ -22,21 +22,21 @@ def cross(decision: Decision) -> None:
             basis, amount = book.thresholds.basis, _measure(book)
             tenant, budget_id, book_id = book.tenant, book.budget_id or "", book.book_id
             decision.crossings += [
-                Crossing(tenant, budget_id, book_id, percent, basis, amount, book.authority, book.currency)
+                Crossing(tenant, budget_id, book_id, percent, basis, amount, book.allowance, book.currency)
                 for percent in crossed
             ]
 
 
 def _measure(book: Book) -> Decimal:
-    """What is held against AUTHORITY."""
+    """What is held against what the period has."""
     return book.spent if book.thresholds.basis is Basis.SPENT else book.spent + book.held + book.unknown
 
 
 def _crossed(book: Book) -> list[int]:
     """The thresholds that the book stands at or above and that bear no mark yet.
 
-    Without a limit there is nothing to be a part of. Of an AUTHORITY of 0, or below, the first use is more than any part, and
-    no use is none.
+    They are parts of what the period had: what is carried on when it ends was not used. Without a limit there is nothing to be a
+    part of. Of 0, or of less, the first use is more than any part, and no use is none.
     """
     if book.floor is None or book.crossed == book.thresholds.percents:
         return []
@@ -44,4 +44,4 @@ def _crossed(book: Book) -> list[int]:
     if not amount:
         return []
     reached = 100 * amount
-    return [p for p in book.thresholds.percents if reached >= p * book.authority and p not in book.crossed]
+    return [p for p in book.thresholds.percents if reached >= p * book.allowance and p not in book.crossed]

@@ -26,8 +26,6 @@ from ledger.domain.commands import (
     HoldCommand,
     Lapse,
     MarkOutcomeUnknown,
-    PutEvidencePolicy,
-    PutPriceCard,
     Release,
     Reserve,
     Resolve,
@@ -35,11 +33,13 @@ from ledger.domain.commands import (
 )
 from ledger.domain.correcting import correct
 from ledger.domain.crossing import cross
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.events import derive
 from ledger.domain.holds import mark_outcome_unknown, release, reserve
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS, OnBudget
 from ledger.domain.limits import update_budget
-from ledger.domain.model import Hold, Receipt, RefusedCommand
+from ledger.domain.model import Hold
 from ledger.domain.money import CONTEXT
 from ledger.domain.parking import file_parked, parked_before, report
 from ledger.domain.permission import denial
@@ -47,7 +47,7 @@ from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.reports import record_delivery, record_receipt
 from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.verifying import verify_write
-from ledger.domain.work import Work, refuse
+from ledger.domain.work import Work, of_newer_version, refuse
 
 _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
     Reserve: reserve,
@@ -77,7 +77,7 @@ _RULES: Mapping[type[Command], Callable[[Work, Any], Outcome]] = {
 _ASKS_PERMISSION = (Reserve, BeginDispatch, Correct, GrantBudget, UpdateBudget)
 # The service's own commands come again and again; a key is claimed by what they do to a hold.
 _OWN = (Lapse, FileParked, VerifyWrite)
-_NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD})
+_NOT_REMEMBERED = frozenset({Reason.NOT_FOUND, Reason.INVALID_FIELD, Reason.UNKNOWN_WRITE_OUTCOME})
 
 
 def decide(loaded: Loaded, commands: Sequence[Command]) -> Decision:
@@ -151,14 +151,11 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
     """The answer to a key that was used before: the resource as it is now, or the refusal that was remembered."""
     fingerprint = FINGERPRINTS.get(receipt.fingerprint_version)
     if fingerprint is None:
-        return refuse(
-            Reason.UNKNOWN_WRITE_OUTCOME,
-            f"The key {command.key!r} was used by a newer version of the service, and this one cannot tell for which request:"
-            " ask again with the same key, at a server of the newer version.",
+        return of_newer_version(
+            f"The key {command.key!r} was used",
+            receipt.fingerprint_version,
             idempotency_key=command.key,
             resource=receipt.resource,
-            fingerprint_version=str(receipt.fingerprint_version),
-            recovery_action="retry_same_key",
         )
     if receipt.fingerprint != fingerprint(command):
         return refuse(
@@ -185,9 +182,9 @@ def _replay(work: Work, command: Command, receipt: Receipt) -> Outcome:
 
 
 def _replay_on_hold(work: Work, command: HoldCommand, receipt: Receipt) -> Outcome:
-    hold = work.loaded.holds.get(command.hold_key)
-    if hold is None and isinstance(command, Resolve) and receipt.state is None:
+    if isinstance(command, Resolve) and receipt.state is None:
         return parked_before(work, command)
+    hold = work.loaded.holds.get(command.hold_key)
     if hold is None:
         raise StaleRows(command.operation_id)
     dispatch = command.dispatch if isinstance(command, (Reserve, BeginDispatch)) else None

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from ledger.domain.canonical import digest
 from ledger.domain.commands import FileParked, NoCostProof, Resolve, Usage
-from ledger.domain.model import Caller, Parked
+from ledger.domain.model import Caller
 from ledger.domain.money import plain
+from ledger.domain.waiting import Parked
 
 # Of a proof that can wait nobody needs the nonce, and nothing keeps one.
 _NEVER_KEPT: Final = frozenset({"nonce"})

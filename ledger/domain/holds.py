@@ -9,6 +9,7 @@ from ledger.domain.batch import Outcome
 from ledger.domain.commands import HoldCommand, MarkOutcomeUnknown, Release, Reserve
 from ledger.domain.evidence import resolution_digest
 from ledger.domain.journal import AVAILABLE, HELD, UNKNOWN, Move, OpenBook, give
+from ledger.domain.keyed import FINGERPRINT_VERSION, FINGERPRINTS
 from ledger.domain.model import Axis, EntryKind, Execution, Hold, Resolution
 from ledger.domain.money import ZERO
 from ledger.domain.needs import path_of
@@ -19,7 +20,7 @@ from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.signs import shown, signs_of, waiting_for
 from ledger.domain.states import HoldState, ResolutionKind
-from ledger.domain.work import Work, no_hold, refuse
+from ledger.domain.work import Work, no_hold, of_newer_version, refuse
 
 
 def reserve(work: Work, command: Reserve) -> Outcome:
@@ -58,7 +59,12 @@ def reserve(work: Work, command: Reserve) -> Outcome:
 
 def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     """Another key with the operation of a hold: the hold if the content is the same, else a refusal that names a difference."""
-    if hold.fingerprint == command.fingerprint:
+    fingerprint = FINGERPRINTS.get(hold.fingerprint_version)
+    if fingerprint is None:
+        return of_newer_version(
+            f"The hold of operation {hold.operation_id!r} was made", hold.fingerprint_version, **facts(hold)
+        )
+    if hold.fingerprint == fingerprint(command):
         if command.dispatch is None:
             return Outcome(hold=hold, applied=False, matched_by_operation=True)
         denied = denial(hold, command.dispatch, now)
@@ -101,6 +107,7 @@ def _open(work: Work, command: Reserve, quoted: Quote, books: list[OpenBook]) ->
         labels=dict(command.labels),
         actor=caller.actor,
         fingerprint=command.fingerprint,
+        fingerprint_version=FINGERPRINT_VERSION,
         created_at=now,
         expire_at=now + command.ttl,
         updated_at=now,

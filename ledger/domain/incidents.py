@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from ledger.domain.canonical import digest
-from ledger.domain.model import Incident
+from ledger.domain.model import Hold, Incident
 from ledger.domain.work import Work
 
 
@@ -28,3 +28,8 @@ def open_case(
     opened = incident_id(tenant, "" if of_tenant else operation_id, kind, fact)
     work.decision.incidents.append(Incident(tenant, opened, kind, operation_id, work.now, detail))
     return opened
+
+
+def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: Mapping[str, str]) -> UUID:
+    """Opens a case about a fact of a hold."""
+    return open_case(work, hold.tenant, hold.operation_id, kind, fact, detail)

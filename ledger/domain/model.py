@@ -125,7 +125,8 @@ class Book:
     stripe of the financial book has `provider` and `model`.
 
     `closed` says that the period is over and a later one open: of a budget's books one is not closed. `rollover` of that one is
-    the budget's, for commands that do not know the budget; `carried` is what was carried into the period.
+    the budget's, for commands that do not know the budget; `carried` is what was carried into the period, `carried_on` what has
+    been carried on out of it since it ended. Each is below zero if it was missing.
     `thresholds` of that one are the budget's too; `crossed` are the percents that were crossed in the period, in their order.
     """
 
@@ -151,8 +152,14 @@ class Book:
     period_end: datetime | None = None
     rollover: Rollover = NO_ROLLOVER
     carried: Decimal = ZERO
+    carried_on: Decimal = ZERO
     thresholds: Thresholds = NO_THRESHOLDS
     crossed: tuple[int, ...] = ()
+
+    @property
+    def allowance(self) -> Decimal:
+        """What the period had to spend: AUTHORITY, and what has been carried on since."""
+        return self.authority + self.carried_on
 
     def is_over(self, now: datetime) -> bool:
         """Whether the period has ended, although no later one may be open yet."""
@@ -181,6 +188,7 @@ class Hold(NamedTuple):
     labels: Mapping[str, str]
     actor: str
     fingerprint: bytes
+    fingerprint_version: int
     created_at: datetime
     expire_at: datetime
     updated_at: datetime
@@ -244,37 +252,6 @@ class Posting(NamedTuple):
     entry_id: UUID
     account: Account
     amount: Decimal
-
-
-class Receipt(NamedTuple):
-    """What one idempotency key did: the invocation log. `outcome` is OK or the reason of a remembered refusal."""
-
-    tenant: str
-    actor: str
-    command: str
-    key: str
-    fingerprint: bytes
-    fingerprint_version: int
-    resource: str
-    outcome: str
-    refusal: Mapping[str, Any] | None
-    state: str | None
-    recorded_at: datetime
-
-
-class RefusedCommand(NamedTuple):
-    """A refusal that claimed no key: the rest of the invocation log. `state` is the hold's, if there is one."""
-
-    tenant: str
-    refused_id: UUID
-    actor: str
-    command: str
-    key: str
-    fingerprint: bytes
-    resource: str
-    reason: str
-    state: str | None
-    recorded_at: datetime
 
 
 class Evidence(NamedTuple):
@@ -384,40 +361,6 @@ class Resolution(NamedTuple):
     actor: str
     reason: str | None
     recorded_at: datetime
-
-
-class Parked(NamedTuple):
-    """Evidence that waits for its hold: what it takes to file its report again. A place in a queue, not a record.
-
-    `report` is read by `ledger.domain.filing`, which also gives its `identity`: the same for the same report from the same
-    caller. `role` and `actor` are the caller's.
-    """
-
-    tenant: str
-    operation_id: str
-    evidence_id: UUID
-    identity: bytes
-    kind: ResolutionKind
-    source: str
-    actor: str
-    role: Role
-    attempt: int
-    report: Mapping[str, Any]
-    parked_at: datetime
-
-
-class Sign(NamedTuple):
-    """A sign that the call of an operation was made, from before there was a hold: `at` the latest.
-
-    Either it still waits, by its `identity`, or it waited in vain and is a case, by its `incident_id`.
-    """
-
-    tenant: str
-    operation_id: str
-    identity: bytes | None
-    incident_id: UUID | None
-    kind: str
-    at: datetime
 
 
 class Incident(NamedTuple):

@@ -11,13 +11,12 @@ from ledger.domain.commands import (
     CreateBudget,
     Lapse,
     MarkOutcomeUnknown,
-    PutEvidencePolicy,
-    PutPriceCard,
     Reserve,
     Resolve,
     Usage,
     VerifyWrite,
 )
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.evidence import fact_of
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Book, Budget, Hold
@@ -114,6 +113,23 @@ def fact_brought(command: Command, hold: Hold | None) -> tuple[str, str, bytes] 
     ):
         return None
     return (*command.hold_key, fact_of(command.evidence.body()))
+
+
+def receipt_brought(command: Command, hold: Hold | None) -> tuple[str, str, str] | None:
+    """(tenant, provider, receipt): what at most one operation may have, if the command brings one that the hold has not."""
+    if isinstance(command, RecordReceipt):
+        return command.receipt_bound
+    if not isinstance(command, (Resolve, Correct)) or hold is None or not isinstance(command.evidence, Usage):
+        return None
+    receipt = command.evidence.provider_receipt
+    if receipt is None or receipt == hold.provider_receipt:
+        return None
+    return (hold.tenant, hold.quote.provider, receipt)
+
+
+def needs_ended(command: Command, hold: Hold | None) -> bool:
+    """Whether the nonces of all attempts are needed, and not that of the latest alone, which stands on the hold."""
+    return isinstance(command, BeginDispatch) and hold is not None and hold.failure is not None and hold.attempt > 1
 
 
 def policy_needed(command: Command, hold: Hold | None) -> tuple[str, str] | None:

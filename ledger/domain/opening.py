@@ -93,7 +93,7 @@ def _open_next(work: Work, budget: Budget, old: OpenBook, actor: str) -> OpenBoo
     opening = _next(budget, old, work.now, work.clocks(budget.schedule))
     new = work.journal.open(opening.book)
     work.newest[(budget.tenant, budget.budget_id)] = new.book.book_id
-    old.book = replace(old.book, closed=True)
+    old.book = replace(old.book, closed=True, carried_on=opening.leaving)
     post = partial(work.journal.post, tenant=budget.tenant, currency=budget.currency, actor=actor)
     if budget.limit is not None:
         post(EntryKind.OPEN, authorize(new, budget.limit))
@@ -108,8 +108,9 @@ def carry_on(work: Work, hold: Hold, change: Decimal, actor: str) -> None:
         # Without a limit nothing is left, and nothing missing.
         if old.book.floor is None:
             continue
-        amount = carried_later(new.book.rollover, change, old.net(), new.book.carried)
+        amount = carried_later(new.book.rollover, change, old.net(), max(old.book.carried_on, new.book.carried))
         if amount and new.can_hold(abs(amount)):
+            old.book = replace(old.book, carried_on=old.book.carried_on + amount)
             new.book = replace(new.book, carried=new.book.carried + amount)
             work.journal.post(
                 EntryKind.ROLLOVER,

@@ -15,11 +15,13 @@ from ledger.domain.batch import Outcome, StaleRows
 from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
-from ledger.domain.model import Classification, Parked
+from ledger.domain.keeping import kind_of, record, source_of
+from ledger.domain.model import Classification
 from ledger.domain.policies import BUILT_IN_NAME
 from ledger.domain.refusals import Reason
-from ledger.domain.resolving import kind_of, record, resolve, source_of
+from ledger.domain.resolving import recognised, replayed, resolve
 from ledger.domain.signs import ORPHAN, can_wait, signs_of
+from ledger.domain.waiting import Parked
 from ledger.domain.work import Work, refuse
 
 # Different reports of one operation that has no hold, and parked reports of a tenant. Two servers at once may go above by one
@@ -56,10 +58,15 @@ def orphan_case(command: Resolve) -> UUID:
 
 
 def parked_before(work: Work, command: Resolve) -> Outcome:
-    """The answer to the key of a report that was parked, while there is no hold.
+    """The answer to the key of a report that was parked. Once the hold is there it is what came of the report: that it resolved
+    the hold, or else what a report under a new key comes to. To be parked was no answer that its key could keep.
 
-    Raises StaleRows if it waits no longer, and is no case either: the hold has come.
+    Raises StaleRows if there is no hold, and the report waits no longer and is no case either: the hold has come.
     """
+    hold = work.loaded.holds.get(command.hold_key)
+    if hold is not None:
+        known = recognised(work, command, hold)
+        return resolve(work, command) if known is None else replayed(hold, known)
     answer = report(work, command)
     if answer.refusal is not None or answer.applied:
         raise StaleRows(command.operation_id)

@@ -127,8 +127,8 @@ def carried_over(
 def carried_later(rollover: Rollover, change: Decimal, left: Decimal, carried: Decimal) -> Decimal:
     """What of a late `change` in a closed period is carried on: `left` is what is left there with it, below zero what is missing.
 
-    What comes free repays what is missing there first; what is missing takes what was left there first. `carried` is what the
-    period that is open got up to now.
+    What comes free repays what is missing there first; what is missing takes what was left there first. `carried` is what the one
+    has carried on up to now, or the open one got if that is more: no period leaves more than the cap, and none gets more.
     """
     if rollover.kind is RolloverKind.NONE:
         return ZERO

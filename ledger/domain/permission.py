@@ -24,7 +24,7 @@ class Denial(StrEnum):
 
 _NEW_INTENT: Final = "a new intent is a new operation with a hold of its own, linked by request_group"
 WAY_OUT: Final[Mapping[Denial, str]] = {
-    Denial.NOT_DISPATCHED: "Ask for the permission with BeginDispatch.",
+    Denial.NOT_DISPATCHED: "Ask for the permission with BeginDispatch, under an idempotency key that has not asked before.",
     Denial.ANOTHER_ATTEMPT_RUNS: "Wait for what the process that sends will report, or for its lease to run out; if it failed"
     " before anything was sent, its own RecordFailedBeforeDispatch allows the next attempt.",
     Denial.LEASE_RAN_OUT: f"Report what is known of the call, by Resolve or MarkOutcomeUnknown; {_NEW_INTENT}.",

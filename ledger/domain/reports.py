@@ -5,10 +5,11 @@ from typing import Any
 from ledger.domain.attempt_commands import RecordDelivery, RecordReceipt
 from ledger.domain.batch import Outcome
 from ledger.domain.holds import facts, infer_attempt
+from ledger.domain.incidents import open_incident
 from ledger.domain.model import Axis, Execution, Hold
 from ledger.domain.observations import observe
+from ledger.domain.receipts import accepted_twice, bound_elsewhere, holder_of
 from ledger.domain.refusals import Reason
-from ledger.domain.resolving import accepted_twice, open_incident
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, refuse
 
@@ -31,7 +32,7 @@ def record_receipt(work: Work, command: RecordReceipt) -> Outcome:
         return _no_attempt(hold, attempt)
     if hold.provider_receipt == command.provider_receipt:
         return Outcome(hold=hold, applied=False)
-    holder = work.bound.setdefault(command.receipt_bound, hold.operation_id)
+    holder = holder_of(work, hold, command.provider_receipt)
     if holder != hold.operation_id:
         return _bound_elsewhere(work, command, hold, holder)
     if command.receipt_bound in work.loaded.bound:
@@ -43,7 +44,9 @@ def record_receipt(work: Work, command: RecordReceipt) -> Outcome:
         provider=command.provider, provider_receipt=command.provider_receipt,
     )  # fmt: skip
     if hold.provider_receipt is not None:
-        return Outcome(hold=hold, incident_id=accepted_twice(work, hold, command.provider_receipt))
+        return Outcome(
+            hold=hold, incident_id=accepted_twice(work, hold, hold.provider_receipt, command.provider_receipt)
+        )
     incident_id = None
     if hold.state in TERMINAL and hold.resolution_kind is not ResolutionKind.USAGE:
         kind = str(hold.resolution_kind)
@@ -77,15 +80,13 @@ def _no_attempt(hold: Hold, attempt: int) -> Outcome:
 
 
 def _bound_elsewhere(work: Work, command: RecordReceipt, hold: Hold, holder: str) -> Outcome:
-    detail = {"provider_receipt": command.provider_receipt, "bound_to": holder}
-    incident_id = open_incident(
-        work, hold, "RECEIPT_CONFLICT", f"{command.provider}#{command.provider_receipt}", detail
-    )
+    incident_id = bound_elsewhere(work, hold, command.provider_receipt, holder)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         f"Operation {holder!r} has this receipt: of the two at most one is right. A case was opened; ask the provider which call"
         " the receipt is of.",
         incident_id=str(incident_id),
-        **detail,
+        provider_receipt=command.provider_receipt,
+        bound_to=holder,
         **facts(hold),
     )

@@ -17,14 +17,14 @@ from ledger.domain.evidence import (
     resolution_digest,
 )
 from ledger.domain.holds import facts, infer_attempt, wrong_state
-from ledger.domain.incidents import open_case
+from ledger.domain.incidents import open_incident
 from ledger.domain.journal import EXPENSE, HELD, PAYABLE, SPENT, UNKNOWN, Move, give, take
+from ledger.domain.keeping import keep, receipt_of
 from ledger.domain.model import (
     Axis,
     Caller,
     Classification,
     EntryKind,
-    Evidence,
     Execution,
     Hold,
     Resolution,
@@ -34,6 +34,7 @@ from ledger.domain.money import ZERO, plain
 from ledger.domain.needs import card_of, fact_brought, financial_book
 from ledger.domain.observations import observe
 from ledger.domain.opening import books_beyond, carry_on
+from ledger.domain.receipts import bring_receipt
 from ledger.domain.refusals import Reason
 from ledger.domain.signs import waiting_for
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
@@ -50,14 +51,14 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     # Evidence for a hold that was never dispatched is about the attempt which it shows to have been made.
     attempt = hold.attempt or 1
     if command.attempt not in (0, attempt):
-        # Of an earlier attempt, which is said not to have been sent, it shows that it was; a later one there is not.
+        # It shows that the call was made: by an earlier attempt, which is said not to have been sent, or one that is not recorded.
         told = appraise(work, command, hold)
-        was_made = command.attempt < attempt and told.about_this_hold
+        was_made = told.about_this_hold
         is_estimate = was_made and told.kept_as is Classification.ESTIMATE
         classification = Classification.ESTIMATE if is_estimate else Classification.REJECTED
         another = f"attempt {command.attempt} is not the hold's attempt {attempt}"
         return reject(work, command, hold, (another,), was_made, classification)
-    known = _recognised(work, command, hold)
+    known = recognised(work, command, hold)
     if known is not None:
         return corroborate(work, command, hold, known)
     appraisal = appraise(work, command, hold)
@@ -77,7 +78,7 @@ def resolve(work: Work, command: Resolve) -> Outcome:
     return _settle(work, command, hold, appraisal, lines, digest)
 
 
-def _recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
+def recognised(work: Work, command: Resolve, hold: Hold) -> bytes | None:
     """The digest at which the very same observation resolved the hold before."""
     brought = fact_brought(command, hold)
     seen = None if brought is None else work.loaded.facts.get(brought)
@@ -131,9 +132,11 @@ def reject(
     usage of it rules out for good that the call was never sent, and of two receipts of a provider the second is a second call.
     """
     evidence_id = keep(work, command, hold, classification, reasons, None)
-    receipt = receipt_of(command) if dispatched else None
-    changes: dict[str, Any] = {}
-    if dispatched and hold.state not in TERMINAL:
+    bound, incident_id = bring_receipt(work, hold, receipt_of(command) if dispatched else None)
+    if dispatched and hold.state in TERMINAL:
+        incident_id = _made_after_all(work, command, hold, evidence_id, classification) or incident_id
+    elif dispatched:
+        changes: dict[str, Any] = {}
         if hold.state is HoldState.RESERVED:
             changes |= infer_attempt(work, hold) | {"state": HoldState.DISPATCHING}
         if isinstance(command.evidence, Usage):
@@ -141,11 +144,10 @@ def reject(
         if _shows_execution(command, hold, classification):
             detail = {"evidence_id": str(evidence_id)}
             observe(work, command, Axis.EXECUTION, Execution.EXECUTED, command.attempt or hold.attempt or 1, detail)
-        if hold.provider_receipt is None and receipt is not None:
-            changes["provider_receipt"] = receipt
-    if changes:
-        work.change(hold, **changes)
-    incident_id = accepted_twice(work, hold, receipt)
+        if bound != hold.provider_receipt:
+            changes["provider_receipt"] = bound
+        if changes:
+            work.change(hold, **changes)
     return refuse(
         Reason.EVIDENCE_REJECTED,
         "The evidence was kept but does not settle the hold: " + "; ".join(reasons) + ".",
@@ -155,6 +157,17 @@ def reject(
         **({} if incident_id is None else {"incident_id": str(incident_id)}),
         **facts(hold),
     )
+
+
+def _made_after_all(
+    work: Work, command: Report, hold: Hold, evidence_id: UUID, classification: Classification
+) -> UUID | None:
+    """The incident of usage that cannot be booked, of a call that is said to have cost nothing. Who corrects is looking already."""
+    is_usage = isinstance(command, Resolve) and isinstance(command.evidence, Usage)
+    if not is_usage or classification is Classification.ESTIMATE or hold.resolution_kind is ResolutionKind.USAGE:
+        return None
+    detail = {"evidence_id": str(evidence_id), "resolution_in_force": str(hold.resolution_kind)}
+    return open_incident(work, hold, "RESOLUTION_CONFLICT", fact_of(command.evidence.body()).hex(), detail)
 
 
 def _seen(hold: Hold, classification: Classification) -> dict[str, bool]:
@@ -186,7 +199,7 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
             "amount_in_force": plain(hold.settled or ZERO),
             **{name: receipt for name, receipt in receipts.items() if receipt is not None},
         }
-        accepted_twice(work, hold, receipt_of(command))
+        bring_receipt(work, hold, receipt_of(command))
         incident_id = open_incident(work, hold, "RESOLUTION_CONFLICT", digest.hex(), difference)
         return refuse(
             Reason.RESOLUTION_CONFLICT,
@@ -202,24 +215,16 @@ def _again(work: Work, command: Resolve, hold: Hold, appraisal: Appraisal, diges
 def corroborate(work: Work, command: Report, hold: Hold, digest: bytes) -> Outcome:
     """Another witness of what resolved the hold, and is in force or has been corrected since. Nothing is posted."""
     keep(work, command, hold, Classification.CORROBORATING, (), digest)
-    receipt = receipt_of(command)
-    if receipt is not None and hold.provider_receipt is None:
-        hold = work.change(hold, provider_receipt=receipt)
-    return Outcome(
-        hold=hold,
-        replayed=True,
-        applied=False,
-        incident_id=accepted_twice(work, hold, receipt),
-        superseded_by=None if digest == hold.resolution_digest else hold.resolution_digest,
-    )
+    bound, incident_id = bring_receipt(work, hold, receipt_of(command))
+    if bound != hold.provider_receipt:
+        hold = work.change(hold, provider_receipt=bound)
+    return replayed(hold, digest)._replace(incident_id=incident_id)
 
 
-def accepted_twice(work: Work, hold: Hold, receipt: str | None) -> UUID | None:
-    """The incident of a provider that accepted the call twice, if the hold has another receipt than this one."""
-    if receipt is None or hold.provider_receipt in (None, receipt):
-        return None
-    detail = {"provider_receipt": receipt, "provider_receipt_in_force": hold.provider_receipt or ""}
-    return open_incident(work, hold, "DOUBLE_ACCEPTANCE", receipt, detail)
+def replayed(hold: Hold, digest: bytes) -> Outcome:
+    """The answer to a report of what the hold was resolved at before."""
+    superseded_by = None if digest == hold.resolution_digest else hold.resolution_digest
+    return Outcome(hold=hold, replayed=True, applied=False, superseded_by=superseded_by)
 
 
 def _settle(
@@ -263,7 +268,7 @@ def _settle(
             recorded_at=work.now,
         )
     )
-    receipt = receipt_of(command)
+    bound, incident_id = bring_receipt(work, hold, receipt_of(command))
     inferred = infer_attempt(work, hold) if hold.state is HoldState.RESERVED else {}
     settled = work.change(
         hold,
@@ -273,12 +278,12 @@ def _settle(
         resolution_digest=digest,
         settled=cost,
         resolved_at=work.now,
-        provider_receipt=hold.provider_receipt or receipt,
+        provider_receipt=bound,
         execution_seen=hold.execution_seen or isinstance(command.evidence, Usage),
         usage_seen=hold.usage_seen or isinstance(command.evidence, Usage),
         **inferred,
     )
-    return Outcome(hold=settled, incident_id=accepted_twice(work, hold, receipt))
+    return Outcome(hold=settled, incident_id=incident_id)
 
 
 def may_settle_never_sent(work: Work, hold: Hold) -> bool:
@@ -316,76 +321,3 @@ def _settlement(work: Work, hold: Hold, cost: Decimal) -> list[Move]:
         financial = work.journal.open(financial_book(hold, work.loaded.stripe))
         moves += [(financial, EXPENSE, cost), (financial, PAYABLE, -cost)]
     return moves
-
-
-def keep(
-    work: Work,
-    command: Report,
-    hold: Hold,
-    classification: Classification,
-    reasons: tuple[str, ...],
-    digest: bytes | None,
-) -> UUID:
-    """Adds the observation about a hold to the evidence, whatever became of it."""
-    return record(work, command, hold.attempt or 1, classification, work.policy(hold).name, reasons, digest)
-
-
-def record(
-    work: Work,
-    command: Report,
-    attempt: int,
-    classification: Classification,
-    policy: str,
-    reasons: tuple[str, ...] = (),
-    digest: bytes | None = None,
-) -> UUID:
-    """Adds the observation to the evidence. `attempt` is the one that it is about if it does not say."""
-    evidence = command.evidence
-    body = evidence.body()
-    fact = fact_of(body)
-    # The body is kept once. But what resolves the hold keeps the reading by which it was priced.
-    known = classification is not Classification.AUTHORITATIVE and (*command.hold_key, fact) in work.loaded.facts
-    evidence_id = work.loaded.new_id()
-    work.decision.evidence.append(
-        Evidence(
-            tenant=command.caller.tenant,
-            operation_id=command.operation_id,
-            evidence_id=evidence_id,
-            attempt=command.attempt or attempt,
-            kind=kind_of(evidence),
-            classification=classification,
-            reasons=reasons,
-            source=source_of(evidence),
-            actor=command.caller.actor,
-            adapter=evidence.adapter,
-            adapter_revision=evidence.adapter_revision,
-            policy=policy,
-            observed_at=evidence.observed_at,
-            received_at=work.now,
-            provider_receipt=receipt_of(command),
-            digest=digest,
-            fact=fact,
-            body=None if known else body,
-        )
-    )
-    return evidence_id
-
-
-def kind_of(evidence: Usage | NoCostProof) -> ResolutionKind:
-    """What evidence resolves a hold to, if it does."""
-    return ResolutionKind.USAGE if isinstance(evidence, Usage) else ResolutionKind.NO_COST
-
-
-def source_of(evidence: Usage | NoCostProof) -> str:
-    """Where usage comes from; of a proof, its kind."""
-    return evidence.source if isinstance(evidence, Usage) else evidence.kind
-
-
-def receipt_of(command: Report) -> str | None:
-    """The provider's id for the accepted call, if the evidence has one."""
-    return command.evidence.provider_receipt if isinstance(command.evidence, Usage) else None
-
-
-def open_incident(work: Work, hold: Hold, kind: str, fact: str, detail: dict[str, str]) -> UUID:
-    """Opens a case about a fact of a hold."""
-    return open_case(work, hold.tenant, hold.operation_id, kind, fact, detail)

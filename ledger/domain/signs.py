@@ -9,8 +9,9 @@ from typing import Any
 
 from ledger.domain.attempt_commands import Cancel
 from ledger.domain.commands import BeginDispatch, Command, FileParked, Lapse, NoCostProof, Release, Reserve, Resolve
-from ledger.domain.model import Hold, Sign
+from ledger.domain.model import Hold
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
+from ledger.domain.waiting import Sign
 from ledger.domain.work import Work
 
 ORPHAN = "ORPHAN_EVIDENCE"

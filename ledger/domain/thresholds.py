@@ -10,7 +10,7 @@ HIGHEST_PERCENT: Final = 1000
 
 
 class Basis(StrEnum):
-    """What is held against AUTHORITY: what was spent; or what may have been, SPENT + HELD + UNKNOWN."""
+    """What is held against what a period has: what was spent; or what may have been, SPENT + HELD + UNKNOWN."""
 
     SPENT = "SPENT"
     USED = "USED"
@@ -18,7 +18,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """`percents` of AUTHORITY, ascending, each once."""
+    """`percents` of AUTHORITY (of a period that is over, as it was before anything was carried on), ascending, each once."""
 
     percents: tuple[int, ...] = (50, 80, 100)
     basis: Basis = Basis.USED
@@ -33,7 +33,7 @@ NO_THRESHOLDS: Final = Thresholds(())
 
 
 class Crossing(NamedTuple):
-    """A threshold that was crossed, and where the book stood then. `amount` is by the basis."""
+    """A threshold that was crossed, and where the book stood then. `amount` is by the basis, `authority` what it is a part of."""
 
     tenant: str
     budget_id: str

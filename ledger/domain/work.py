@@ -68,6 +68,18 @@ def refuse(reason: Reason, message: str, **metadata: str) -> Outcome:
     return Outcome(refusal=Refusal(reason, message, metadata), applied=False)
 
 
+def of_newer_version(used: str, version: int, **metadata: str) -> Outcome:
+    """The refusal to compare with a request whose fingerprint a newer server made; a mismatch would invite a new intent."""
+    return refuse(
+        Reason.UNKNOWN_WRITE_OUTCOME,
+        f"{used} by a newer version of the service, and this one cannot tell for which request: ask again with the same key, at a"
+        " server of the newer version.",
+        **metadata,
+        fingerprint_version=str(version),
+        recovery_action="retry_same_key",
+    )
+
+
 def no_hold(command: Command) -> Outcome:
     operation_id = getattr(command, "operation_id", "")
     return refuse(

@@ -6,9 +6,8 @@ It reads its plan from the first line of its standard input, and says what it re
 import asyncio
 import sys
 from datetime import timedelta
-from typing import Any
 
-from ledger.client import Ledger
+from ledger.client import Client, Ledger, connect
 from ledger.exercise.barrier import Barrier, say
 from ledger.exercise.boundaries import Boundary
 from ledger.exercise.gateway import Gateway
@@ -20,8 +19,8 @@ from ledger.v1 import hold_pb2 as pb
 class LossyLedger(Ledger):
     """A ledger whose answer to the settlement does not arrive, if the caller is to be stopped there."""
 
-    def __init__(self, *args: Any, barrier: Barrier, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, client: Client, barrier: Barrier) -> None:
+        super().__init__(client)
         self._barrier = barrier
 
     async def execute(self, command: pb.Command, timeout: timedelta | None = None) -> pb.CommandResult:
@@ -34,7 +33,7 @@ class LossyLedger(Ledger):
 async def main() -> None:
     plan = Plan.from_json(sys.stdin.readline())
     barrier = Barrier(plan.boundary)
-    async with LossyLedger.connect(plan.address, plan.token, barrier=barrier) as ledger:
+    async with LossyLedger(connect(plan.address, plan.token), barrier) as ledger:
         if plan.workers:
             await Stream(ledger, plan).run()
             return

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", help="the name that will be asked for (the card's own)")
     parser.add_argument("--tier", default=STANDARD_TIER, help="the service tier that will be asked for (standard)")
     parser.add_argument("--region", default="", help="the region that will be asked for")
-    parser.add_argument("--choices", type=int, default=1, help="how many answers will be asked for (1)")
+    parser.add_argument("--choices", type=_choices, default=1, help="how many answers will be asked for (1)")
     parser.add_argument(
         "--at", type=moment, metavar="TIME", help="the prices of a catalogue in force at this time (now)"
     )
@@ -81,6 +81,12 @@ def _source(text: str) -> tuple[str, Path]:
     if form not in ("litellm", "genai-prices") or not path:
         raise argparse.ArgumentTypeError(f"{text!r} is not litellm:FILE or genai-prices:FILE")
     return form, Path(path)
+
+
+def _choices(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of answers, from 1 upwards")
+    return int(text)
 
 
 def _ceiling(text: str) -> tuple[str, int]:

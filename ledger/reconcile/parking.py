@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from ledger.domain.commands import FileParked
 from ledger.domain.filing import filing
-from ledger.domain.model import Parked
 from ledger.domain.refusals import Reason, Refusal
+from ledger.domain.waiting import Parked
 from ledger.engine.lane import Engine
 from ledger.engine.reader import Reader
 from ledger.reconcile.looper import Looper

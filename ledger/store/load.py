@@ -13,21 +13,12 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Loaded
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    FileParked,
-    GrantBudget,
-    PutEvidencePolicy,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, FileParked, GrantBudget, Reserve, Resolve
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.keyed import OnBudget
-from ledger.domain.model import Book, Budget, Grant, Hold, Resolution, SeenFact, Sign
+from ledger.domain.model import Book, Budget, Grant, Hold, Resolution, SeenFact
 from ledger.domain.needs import (
     books_to_lock,
     budget_of,
@@ -38,14 +29,17 @@ from ledger.domain.needs import (
     financial_book,
     may_carry_on,
     may_post_expense,
+    needs_ended,
     needs_resolutions,
     policy_needed,
+    receipt_brought,
     subtree_moved,
     tree_changed,
     zones_named,
 )
 from ledger.domain.parking import orphan_case
 from ledger.domain.signs import signs_matter
+from ledger.domain.waiting import Sign
 from ledger.store import lookups, rows
 from ledger.store.clocks import clocks_of
 from ledger.store.database import memory_of
@@ -129,7 +123,8 @@ def _load(
         policies={row[:2]: rows.policy_from(*row) for row in rows_of(asked.policies)},
         facts={row[:3]: SeenFact(*row[3:]) for row in rows_of(asked.facts)},
         grants={grant[:3]: grant for grant in map(Grant._make, rows_of(asked.grants))},
-        bound={tuple(key): operation_id for *key, operation_id in (*rows_of(asked.brought), *rows_of(asked.bound))},
+        bound={tuple(key): operation_id for *key, operation_id in rows_of(asked.bound)},
+        ended=_nonces(rows_of(asked.ended)),
         resolutions=_by_hold(map(rows.resolution_from, rows_of(asked.revisions))),
         signs=_by_hold(map(Sign._make, (*rows_of(asked.signs), *rows_of(asked.orphans)))),
         parked={(p.tenant, p.operation_id, p.evidence_id): p for p in map(rows.parked_from, rows_of(asked.parked))},
@@ -161,7 +156,7 @@ class _Asked(NamedTuple):
     exclusive: Answer | None
     grants: Answer | None
     bound: Answer | None
-    brought: Answer | None
+    ended: Answer | None
     closed: Answer | None
     revisions: Answer | None
     signs: Answer | None
@@ -176,7 +171,8 @@ def _ask(p: Pipeline, named: Sequence[Named]) -> _Asked:
     """Sends the look-ups that depend on the commands and their holds alone."""
     commands = [c for c, _ in named]
     grants = [(c.caller.tenant, c.budget_id, c.reference) for c in commands if isinstance(c, GrantBudget)]
-    receipts_bound = [c.receipt_bound for c in commands if isinstance(c, RecordReceipt)]
+    receipts_brought = {receipt for c, hold in named if (receipt := receipt_brought(c, hold))}
+    retried = {(hold.tenant, hold.operation_id) for c, hold in named if hold is not None and needs_ended(c, hold)}
     revised = {(hold.tenant, hold.operation_id) for c, hold in named if hold is not None and needs_resolutions(c, hold)}
     early = [c for c, hold in named if not isinstance(c, _WITHOUT_HOLD) and signs_matter(c, hold)]
     reported = [c for c, hold in named if hold is None and isinstance(c, Resolve) and signs_matter(c, hold)]
@@ -184,8 +180,8 @@ def _ask(p: Pipeline, named: Sequence[Named]) -> _Asked:
         receipts=p.send(lookups.RECEIPTS, [c.receipt_key for c in commands]),
         exclusive=p.send(lookups.EXCLUSIVE, _exclusive_keys(commands)),
         grants=p.send(lookups.GRANTS, grants),
-        bound=p.send(lookups.BOUND, receipts_bound),
-        brought=p.send(lookups.BROUGHT, receipts_bound),
+        bound=p.send(lookups.BOUND, sorted(receipts_brought)),
+        ended=p.send(lookups.ENDED, sorted(retried)),
         closed=p.send(lookups.CLOSED_BUDGETS, _dispatched_from(named)),
         revisions=p.send(lookups.RESOLUTIONS, sorted(revised)),
         signs=p.send(lookups.SIGNS, [c.hold_key for c in early]),
@@ -233,6 +229,14 @@ def _trees(commands: Sequence[Command]) -> list[tuple[int]]:
 def _tree_lock(tenant: str) -> int:
     hashed = hashlib.sha256(b"ledger/tree\n" + tenant.encode()).digest()
     return int.from_bytes(hashed[:8], signed=True)
+
+
+def _nonces(found: Iterable[tuple[str, str, str]]) -> dict[Key, list[bytes]]:
+    """The hashes of the nonces of attempts that ended, by hold."""
+    ended: dict[Key, list[bytes]] = {}
+    for tenant, operation_id, nonce in found:
+        ended.setdefault((tenant, operation_id), []).append(bytes.fromhex(nonce))
+    return ended
 
 
 def _by_hold(found: Iterable[OnHold]) -> dict[Key, list[OnHold]]:

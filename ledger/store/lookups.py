@@ -2,6 +2,7 @@
 
 from sqlalchemy import Integer, LargeBinary, Text, Uuid, case, cast, literal_column, select
 
+from ledger.domain.attempt_commands import RecordFailedBeforeDispatch
 from ledger.domain.model import Classification
 from ledger.domain.parking import MOST_PARKED
 from ledger.domain.signs import ORPHAN
@@ -58,15 +59,22 @@ NEWEST_POLICIES = look_up(
 )
 _said = r.observation.c
 # Written out, as ONE is.
-_quoted_provider = literal_column("hold.quote ->> 'provider'", Text()).label("provider")
-# A provider's receipt is bound by who recorded it, or by the evidence that brought it.
-BOUND = look_up(
-    select(_said.tenant, _said.provider, _said.provider_receipt, _said.operation_id).limit(ONE),
-    (_said.tenant, _said.provider, _said.provider_receipt),
+_quoted_provider = literal_column("(hold.quote ->> 'provider')", Text()).label("provider")
+_receipt_brought = (_hold.tenant, _quoted_provider, _hold.provider_receipt)
+# A provider's receipt is bound by the evidence that brought it, or by who recorded it.
+BOUND = look_up_each(
+    (
+        select(*_receipt_brought, _hold.operation_id).limit(ONE),
+        select(_said.tenant, _said.provider, _said.provider_receipt, _said.operation_id).limit(ONE),
+    ),
+    (_receipt_brought, (_said.tenant, _said.provider, _said.provider_receipt)),
 )
-BROUGHT = look_up(
-    select(_hold.tenant, _quoted_provider, _hold.provider_receipt, _hold.operation_id).limit(ONE),
-    (_hold.tenant, _quoted_provider, _hold.provider_receipt),
+# Several rows for each key, as below.
+ENDED = look_up(
+    select(_said.tenant, _said.operation_id, literal_column("detail ->> 'nonce'", Text()).label("nonce"))
+    .where(_said.source == literal_column(f"'{RecordFailedBeforeDispatch.NAME}'", Text()))
+    .order_by(_said.observation_id),
+    (_said.tenant, _said.operation_id),
 )
 # Several rows for each key: their order keeps the planner from making it a join.
 RESOLUTIONS = look_up(

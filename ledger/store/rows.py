@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 from pydantic_core import from_json
 
 from ledger.domain.cards import PriceCard
-from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Parked, Receipt, Resolution, Role
+from ledger.domain.invocations import Receipt
+from ledger.domain.model import Book, Budget, Classification, Evidence, Hold, Resolution, Role
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER, PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.domain.waiting import Parked
 from ledger.store import tables as t
 from ledger.store.arrays import SEPARATOR
 
@@ -49,8 +51,8 @@ def hold_from(row: Row) -> Hold:
 
 _plain_hold_row: Callable[[Hold], Row] = attrgetter(
     "tenant", "operation_id", "state", "currency", "amount", "quote", "budget_ids", "books", "labels", "actor",
-    "fingerprint", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt", "generation",
-    "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
+    "fingerprint", "fingerprint_version", "created_at", "expire_at", "updated_at", "exclusive_key", "request_group", "attempt",
+    "generation", "executor", "dispatcher", "nonce_hash", "dispatched_at", "lease_expires_at", "failure", "retry_until", "inferred",
     "execution_seen", "usage_seen", "provider_receipt", "revision", "resolution_kind", "resolution_digest", "settled",
     "resolved_at", "version",
 )  # fmt: skip
@@ -74,11 +76,12 @@ def book_from(row: Row) -> Book:
         kind,
         cap,
         carried,
+        carried_on,
         percents,
         basis,
         crossed,
     ) = row
-    rest += (rollover_from(kind, cap), carried, thresholds_from(tuple(percents), basis), tuple(crossed))
+    rest += (rollover_from(kind, cap), carried, carried_on, thresholds_from(tuple(percents), basis), tuple(crossed))
     return Book(tenant, book_id, budget_id, currency, floor, provider, model, *rest)
 
 
@@ -94,7 +97,8 @@ def thresholds_from(percents: tuple[int, ...], basis: str) -> Thresholds:
 book_row: Callable[[Book], Row] = attrgetter(
     "tenant", "book_id", "budget_id", "provider", "model", "currency", "floor", "closed", "version",
     "open_holds", "authority", "available", "held", "unknown", "spent", "deficit", "expense", "payable",
-    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried", "thresholds.percents", "thresholds.basis", "crossed",
+    "period_start", "period_end", "rollover.kind", "rollover.cap", "carried", "carried_on", "thresholds.percents",
+    "thresholds.basis", "crossed",
 )  # fmt: skip
 
 

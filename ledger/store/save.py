@@ -29,7 +29,17 @@ _THRESHOLDS = {"thresholds": "thresholds.percents", "threshold_basis": "threshol
 _CHANGING_BOOK = {
     **{
         name: name
-        for name in ("floor", "closed", "version", "open_holds", *t.BALANCES, "period_end", "carried", "crossed")
+        for name in (
+            "floor",
+            "closed",
+            "version",
+            "open_holds",
+            *t.BALANCES,
+            "period_end",
+            "carried",
+            "carried_on",
+            "crossed",
+        )
     },
     **_ROLLOVER,
     **_THRESHOLDS,

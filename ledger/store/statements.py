@@ -123,7 +123,7 @@ def look_up(found: Select[Any], keys: Sequence[NamedColumn[Any]]) -> Statement:
     return _compile(select(*row.c).select_from(k.join(row, true())), keys)
 
 
-def look_up_each(found: Sequence[Select[Any]], keys: Sequence[Sequence[Column[Any]]]) -> Statement:
+def look_up_each(found: Sequence[Select[Any]], keys: Sequence[Sequence[NamedColumn[Any]]]) -> Statement:
     """The rows of each `found` for each of the keys, as of one instant; `keys` are the columns of each, named alike."""
     k = _unnest(keys[0], "k")
     rows = [
@@ -234,4 +234,4 @@ def change(table: Table, changing: Sequence[str], guard: str, checked: Sequence[
 def _placeholder(c: Column[Any]) -> str:
     if c.nullable:
         return "NULL"
-    return {Numeric: "'0'", JSONB: "'{}'", ARRAY: "'{}'", TIMESTAMP: "'epoch'"}.get(type(c.type), "''")
+    return {Numeric: "'0'", Integer: "'0'", JSONB: "'{}'", ARRAY: "'{}'", TIMESTAMP: "'epoch'"}.get(type(c.type), "''")

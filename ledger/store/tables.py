@@ -106,6 +106,7 @@ book = Table(
     _text("rollover"),
     _money("rollover_cap", null=True),
     _money("carried"),
+    _money("carried_on"),
     _numbers("thresholds"),
     _text("threshold_basis"),
     _numbers("crossed"),
@@ -122,6 +123,7 @@ book = Table(
     ),
     # A period may begin in debt: then what was carried into it is below zero.
     CheckConstraint("authority >= 0 OR carried < 0", name="authority_is_negative_only_by_what_was_carried"),
+    CheckConstraint("closed OR carried_on = 0", name="only_a_period_that_is_over_is_carried_on"),
     # A stripe may: it is a summand, and a correction lowers whichever stripe its batch has.
     CheckConstraint("budget_id IS NULL OR expense = 0", name="expense_is_the_financial_books"),
     CheckConstraint("(budget_id IS NULL) = (provider IS NOT NULL)", name="is_of_a_budget_or_of_a_provider"),
@@ -154,6 +156,7 @@ hold = Table(
     _json("labels"),
     _text("actor"),
     _bytes("fingerprint"),
+    _integer("fingerprint_version"),
     _time("created_at"),
     _time("expire_at"),
     _time("updated_at"),
@@ -221,11 +224,14 @@ Index(
     hold.c.operation_id,
     postgresql_where=text("request_group IS NOT NULL"),
 )
-# Which hold has a receipt of a provider. Not unique: a Resolve that brings a receipt must not fail by what another hold has.
+# Which hold has a receipt of a provider. Two that bring the same at the same time find out by it: one of them is decided again.
+quoted_provider = literal_column("(quote ->> 'provider'::text)", Text())
 Index(
-    "hold_provider_receipt",
+    "hold_one_per_provider_receipt",
     hold.c.tenant,
+    quoted_provider,
     hold.c.provider_receipt,
+    unique=True,
     postgresql_where=text("provider_receipt IS NOT NULL"),
 )
 is_unknown = text("state = 'OUTCOME_UNKNOWN'")

@@ -488,7 +488,7 @@ class ThresholdCrossed(_message.Message):
     percent: _builtins.int
     basis: _budget_pb2.ThresholdBasis.ValueType
     authority: _builtins.str
-    """In the same currency."""
+    """What the period had, in the same currency: with what was carried on since, if it is over."""
     @_builtins.property
     def amount(self) -> _money_pb2.Money:
         """What was held against `authority`, by the basis."""

@@ -152,7 +152,7 @@ class _DenialReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DenialRe
     DENIAL_REASON_LEASE_RAN_OUT: _DenialReason.ValueType  # 3
     """The lease of the attempt ran out."""
     DENIAL_REASON_ATTEMPT_ENDED: _DenialReason.ValueType  # 4
-    """The attempt of this nonce or key ended before anything was sent. The next one needs another key and another nonce."""
+    """The attempt of this nonce or key ended before anything was sent. The next one needs another key, and a nonce that none had."""
     DENIAL_REASON_CALL_WAS_SEEN: _DenialReason.ValueType  # 5
     """A receipt or usage of the provider shows that the call was made."""
     DENIAL_REASON_OUTCOME_UNKNOWN: _DenialReason.ValueType  # 6
@@ -169,7 +169,7 @@ DENIAL_REASON_ANOTHER_ATTEMPT_RUNS: DenialReason.ValueType  # 2
 DENIAL_REASON_LEASE_RAN_OUT: DenialReason.ValueType  # 3
 """The lease of the attempt ran out."""
 DENIAL_REASON_ATTEMPT_ENDED: DenialReason.ValueType  # 4
-"""The attempt of this nonce or key ended before anything was sent. The next one needs another key and another nonce."""
+"""The attempt of this nonce or key ended before anything was sent. The next one needs another key, and a nonce that none had."""
 DENIAL_REASON_CALL_WAS_SEEN: DenialReason.ValueType  # 5
 """A receipt or usage of the provider shows that the call was made."""
 DENIAL_REASON_OUTCOME_UNKNOWN: DenialReason.ValueType  # 6
@@ -335,7 +335,7 @@ class _IncidentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Incident
     DESCRIPTOR: _descriptor.EnumDescriptor
     INCIDENT_KIND_UNSPECIFIED: _IncidentKind.ValueType  # 0
     INCIDENT_KIND_RESOLUTION_CONFLICT: _IncidentKind.ValueType  # 1
-    """A resolved hold was reported again with other facts."""
+    """A resolved hold was reported again with other facts, or one that cost nothing with usage that cannot be booked."""
     INCIDENT_KIND_DOUBLE_ACCEPTANCE: _IncidentKind.ValueType  # 2
     """Two provider receipts for one hold: the provider accepted twice."""
     INCIDENT_KIND_ORPHAN_EVIDENCE: _IncidentKind.ValueType  # 3
@@ -349,7 +349,7 @@ class IncidentKind(_IncidentKind, metaclass=_IncidentKindEnumTypeWrapper): ...
 
 INCIDENT_KIND_UNSPECIFIED: IncidentKind.ValueType  # 0
 INCIDENT_KIND_RESOLUTION_CONFLICT: IncidentKind.ValueType  # 1
-"""A resolved hold was reported again with other facts."""
+"""A resolved hold was reported again with other facts, or one that cost nothing with usage that cannot be booked."""
 INCIDENT_KIND_DOUBLE_ACCEPTANCE: IncidentKind.ValueType  # 2
 """Two provider receipts for one hold: the provider accepted twice."""
 INCIDENT_KIND_ORPHAN_EVIDENCE: IncidentKind.ValueType  # 3
@@ -1721,12 +1721,12 @@ class UsageEvidence(_message.Message):
     """Who was charged for: must fit the quote. Empty model: the one in the usage object, or the quote's."""
     model: _builtins.str
     service_tier: _builtins.str
-    """The tier that served the call; "standard" if empty and the usage object does not say."""
+    """The tier that served the call; the quoted one if empty and the usage object does not say."""
     adapter: _builtins.str
     """Who read the provider's answer."""
     adapter_revision: _builtins.str
     provider_receipt: _builtins.str
-    """The provider's id for the accepted call. Two of them for one hold are an incident."""
+    """The provider's id for the accepted call. Two of them for one hold are an incident, and so is one that another operation has."""
     response_id: _builtins.str
     """The id of the response or message that carried the usage. Of no consequence."""
     @_builtins.property
@@ -1904,7 +1904,9 @@ class ResolveResponse(_message.Message):
     replayed: _builtins.bool
     """The same resolution was recorded before; nothing was posted."""
     incident_id: _builtins.str
-    """Set if the same facts came with another provider receipt, or if the evidence waited for its hold in vain."""
+    """Set if the evidence came with another provider receipt than the hold has, or with one that another operation has; or if it
+    waited for its hold in vain.
+    """
     superseded_by: _builtins.str
     """The digest in force, if what was recorded on these facts, or under this key, has been corrected since."""
     parked: _builtins.bool
@@ -1989,7 +1991,7 @@ class CorrectResponse(_message.Message):
     replayed: _builtins.bool
     """The correction was made before, or its evidence says what is in force already; nothing was posted."""
     incident_id: _builtins.str
-    """Set if the evidence came with another provider receipt."""
+    """Set if the evidence came with another provider receipt than the hold has, or with one that another operation has."""
     superseded_by: _builtins.str
     """The digest in force, if it is not the one that this key left in force."""
     @_builtins.property

@@ -21,8 +21,7 @@ class Corrections(NaiveModel):
         """A fact that was in force once: a replay, which names the digest that is."""
         assert answer.replayed
         assert answer.superseded_by == answer.hold.resolution.digest
-        assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
-        self.holds[name].receipt = self.holds[name].receipt or receipt
+        assert bool(answer.incident_id) == self.brings(name, receipt)
 
     @precondition(lambda self: any(h.state not in OPEN for h in self.holds.values()))
     @rule(
@@ -69,12 +68,11 @@ class Corrections(NaiveModel):
         elif fact == (hold.kind, hold.settled):
             answer = self.finance.holds.Correct(request)
             assert answer.replayed
-            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
-            hold.receipt = hold.receipt or receipt
+            assert bool(answer.incident_id) == self.brings(name, receipt)
         elif cost > hold.amount + hold.tolerance and not accept:
             with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Correct(request)
-            assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
+            assert ("incident_id" in error.metadata) == self.brings(name, receipt, kept=False)
         else:
             self.is_corrected(name, request, fact, receipt)
 
@@ -85,10 +83,10 @@ class Corrections(NaiveModel):
         answer = self.finance.holds.Correct(request)
         assert not answer.replayed
         assert Decimal(answer.hold.resolution.amount.amount) == fact[1]
-        assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
+        assert bool(answer.incident_id) == self.brings(name, receipt)
         hold.facts.append((hold.kind, hold.settled))
         hold.kind, hold.settled = fact
-        hold.receipt, hold.attempted = hold.receipt or receipt, True
+        hold.attempted = True
         hold.executed = hold.executed or fact[0] == "USAGE"
         again = self.finance.holds.Correct(request)
         assert (again.replayed, again.superseded_by) == (True, "")

@@ -79,12 +79,13 @@ class EarlyEvidence(NaiveModel):
         assert not answer.may_send
         cost, receipt = self.parked.pop(operation)
         hold = self.holds[operation] = ModelHold(amount, tolerance, levels, request, "SETTLED", kind="USAGE")
-        hold.executed, hold.attempted, hold.receipt = True, True, receipt
+        hold.executed, hold.attempted = True, True
         if cost > amount + tolerance:
             hold.kind, hold.state = "", self.after_inferred_dispatch(operation)
         else:
             hold.settled = cost
             self.live.wait_for_state(self.gateway, operation, "SETTLED")
+        self.brings(operation, receipt)
 
     def after_inferred_dispatch(self, name: str) -> str:
         """The inferred attempt has no lease: the sweep makes it unknown at once."""

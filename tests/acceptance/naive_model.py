@@ -82,3 +82,17 @@ class NaiveModel:
         twice = receipt != "" and self.holds[name].receipt not in {"", receipt}
         self.incidents |= {(name, receipt)} if twice else set()
         return twice
+
+    def brings(self, name: str, receipt: str, *, kept: bool = True) -> bool:
+        """Whether the receipt of evidence is an incident: a second one, or one that another hold has. Else it is the hold's."""
+        hold = self.holds[name]
+        if receipt in {"", hold.receipt}:
+            return False
+        owner = self.bound.get(receipt) or next((n for n, h in self.holds.items() if h.receipt == receipt), name)
+        if owner != name:
+            self.incidents.add((name, f"receipt {receipt} of another"))
+            return True
+        twice = self.accepted_twice(name, receipt)
+        if kept and not twice:
+            hold.receipt = receipt
+        return twice

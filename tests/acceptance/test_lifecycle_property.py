@@ -200,26 +200,25 @@ class Lives(RareWays, RuleBasedStateMachine):
             with refused("RESOLUTION_CONFLICT"):
                 self.finance.holds.Resolve(request)
             self.incidents.add((name, f"usage of {cost}"))
-            self.accepted_twice(name, receipt)
+            self.brings(name, receipt, kept=False)
         elif hold.state not in OPEN:
             answer = self.finance.holds.Resolve(request)
             assert answer.replayed
             assert answer.superseded_by == ""
-            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
-            hold.receipt = hold.receipt or receipt
+            assert bool(answer.incident_id) == self.brings(name, receipt)
         elif cost > hold.amount + hold.tolerance and not accept:
             with refused("EVIDENCE_REJECTED") as error:
                 self.finance.holds.Resolve(request)
-            assert ("incident_id" in error.metadata) == self.accepted_twice(name, receipt)
-            hold.receipt, hold.executed, hold.attempted = hold.receipt or receipt, True, True
+            assert ("incident_id" in error.metadata) == self.brings(name, receipt)
+            hold.executed, hold.attempted = True, True
             if hold.state == "RESERVED":  # it was evidently dispatched: it can never be released any more
                 hold.state = self.after_inferred_dispatch(name)
         else:
             answer = self.finance.holds.Resolve(request)
             assert not answer.replayed
             assert Decimal(answer.hold.resolution.amount.amount) == cost
-            assert bool(answer.incident_id) == self.accepted_twice(name, receipt)
-            hold.state, hold.kind, hold.settled, hold.receipt = "SETTLED", "USAGE", cost, hold.receipt or receipt
+            assert bool(answer.incident_id) == self.brings(name, receipt)
+            hold.state, hold.kind, hold.settled = "SETTLED", "USAGE", cost
             hold.executed, hold.attempted = True, True
 
     @precondition(lambda self: self.holds)

@@ -95,7 +95,7 @@ DAMAGE = [
     (
         "2.10",
         "is open, and has a later one",
-        "DROP INDEX book_one_open_per_budget; UPDATE book SET closed = false WHERE budget_id = 'second'",
+        "DROP INDEX book_one_open_per_budget; UPDATE book SET closed = false, carried_on = 0 WHERE budget_id = 'second'",
     ),
     ("2.10", "as if it were later than", "UPDATE book SET book_id = 'second#3' WHERE budget_id = 'second' AND closed"),
     ("2.11", "not of one budget", "UPDATE book SET budget_id = 'second2' WHERE budget_id = 'second' AND NOT closed"),
@@ -107,6 +107,11 @@ DAMAGE = [
         "UPDATE book SET period_start = (SELECT max(period_end) FROM book WHERE closed) WHERE budget_id = 'second' AND NOT closed",
     ),
     ("2.12", "was carried, rollovers brought", "UPDATE book SET carried = carried + 1 WHERE budget_id = 'second'"),
+    (
+        "2.12",
+        "was carried on, rollovers took",
+        "UPDATE book SET carried_on = carried_on + 1 WHERE budget_id = 'second' AND closed",
+    ),
     (
         "2.8",
         "provider openai, model gpt-x in USD",

@@ -102,6 +102,12 @@ DAMAGE = [
         "UPDATE hold SET provider_receipt = 'r-9' WHERE operation_id = 'settled'",
     ),
     (
+        "5.3",
+        "has not the receipt r-8 of its evidence",
+        "UPDATE evidence SET provider_receipt = 'r-8' WHERE operation_id = 'settled' AND classification = 'AUTHORITATIVE';"
+        "UPDATE hold SET provider_receipt = NULL WHERE operation_id = 'settled'",
+    ),
+    (
         "5.9",
         "receipt r-10 of provider psp of acme is bound 2 times",
         "DROP INDEX observation_one_per_provider_receipt; INSERT INTO observation SELECT"

@@ -35,10 +35,11 @@ Connection: TypeAlias = "psycopg.Connection[Any]"
 RESERVE = (
     """
     INSERT INTO hold (tenant, operation_id, state, currency, amount, quote, budget_ids, books, labels, actor, fingerprint,
-                      created_at, expire_at, updated_at, attempt, generation, inferred, execution_seen, usage_seen,
-                      revision, version)
+                      fingerprint_version, created_at, expire_at, updated_at, attempt, generation, inferred, execution_seen,
+                      usage_seen, revision, version)
     SELECT %(tenant)s, o.id, 'RESERVED', %(currency)s, o.amount, o.quote::jsonb, ARRAY[%(budget)s], ARRAY[%(book)s],
-           %(labels)s, %(actor)s, sha256(o.id::bytea), now(), now() + interval '15 min', now(), 0, 0, false, false, false, 0, 1
+           %(labels)s, %(actor)s, sha256(o.id::bytea), 1, now(), now() + interval '15 min', now(), 0, 0, false, false,
+           false, 0, 1
     FROM unnest(%(operations)s::text[], %(amounts)s::numeric[], %(quotes)s::text[]) AS o (id, amount, quote)
     """,
     """
@@ -127,8 +128,9 @@ OUTBOX = """
     """
 STRIPES_OPENED = """
     INSERT INTO book (tenant, book_id, provider, model, currency, closed, version, open_holds, authority, available, held,
-                      unknown, spent, deficit, expense, payable, rollover, carried, thresholds, threshold_basis, crossed)
-    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'NONE', 0,
+                      unknown, spent, deficit, expense, payable, rollover, carried, carried_on, thresholds, threshold_basis,
+                      crossed)
+    SELECT %(tenant)s, book_id, %(provider)s, %(model)s, %(currency)s, false, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'NONE', 0, 0,
         '{}', 'USED', '{}'
     FROM unnest(%(stripes)s::text[]) AS s (book_id)
     ON CONFLICT DO NOTHING

@@ -1,5 +1,6 @@
 """The client's rules that need no server: keys, pauses, what an error means, and what leaves the process."""
 
+import pickle
 import random
 from datetime import timedelta
 from decimal import Decimal
@@ -8,9 +9,18 @@ from typing import Any
 import grpc
 import pytest
 
-from ledger.client import Backoff, NotDone, Refused, WriteOutcomeUnknown, fixed_quote, metered_quote, usage_evidence
+from ledger.client import (
+    Backoff,
+    NotDone,
+    NotPermitted,
+    Refused,
+    WriteOutcomeUnknown,
+    fixed_quote,
+    metered_quote,
+    usage_evidence,
+)
 from ledger.client.commands import resolve_command, unknown_command
-from ledger.client.errors import Fate, Fault, error_of, fault_of_command
+from ledger.client.errors import CUT_OFF, Fate, Fault, error_of, fault_of_command
 from ledger.client.keys import LONGEST, permission_key
 from ledger.client.messages import usage_in
 from ledger.client.relay import Relay, never
@@ -132,6 +142,17 @@ def test_a_reason_that_is_not_known_here_is_no_claim_that_nothing_was_done(
 ) -> None:
     fault = fault_of_command(error_pb2.CommandError(code=code.value[0], reason=999))  # type: ignore[arg-type] # unknown
     assert type(error_of(fault, "key-1", in_doubt=fault.fate in DOUBTFUL)) is raised
+
+
+def test_errors_go_from_process_to_process() -> None:
+    hold = hold_pb2.Hold(operation_id="op", state=hold_pb2.HOLD_STATE_SETTLED)
+    denied = NotPermitted(hold, hold_pb2.Denial(reason=hold_pb2.DENIAL_REASON_RESOLVED, way_out="Begin anew."))
+    unknown = WriteOutcomeUnknown(CUT_OFF, "key-1")
+    for error in (denied, unknown, Refused(CUT_OFF)):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+    assert str(denied).endswith("do not send. Begin anew.")
+    assert pickle.loads(pickle.dumps(denied)).hold == hold
 
 
 def test_the_ledger_s_advice_is_passed_on() -> None:

@@ -63,6 +63,8 @@ def check(world: "World") -> None:
         _check_postings(world, hold)
     bound = [(o.tenant, o.provider, o.provider_receipt) for o in world.observations if o.provider_receipt]
     assert len(set(bound)) == len(bound), "a receipt is bound once"
+    have = [(h.tenant, h.quote.provider, h.provider_receipt) for h in world.holds.values() if h.provider_receipt]
+    assert len(set(have)) == len(have), "one operation has it"
     grounds = {r.evidence_id for r in world.resolutions if r.evidence_id is not None}
     authoritative = {e.evidence_id for e in world.evidence if e.classification is Classification.AUTHORITATIVE}
     assert authoritative == grounds, "evidence is authoritative if, and only if, a resolution rests on it"
@@ -141,7 +143,9 @@ def _check_feed(world: "World") -> None:
         assert list(book.crossed) == crossed.pop(key, []), "each mark is told once"
         used = book.spent if book.thresholds.basis is Basis.SPENT else book.spent + book.held + book.unknown
         for percent in book.thresholds.percents if book.floor is not None and used else ():
-            assert percent in book.crossed or 100 * used < percent * book.authority, "what is crossed bears its mark"
+            assert percent in book.crossed or 100 * used < percent * (book.authority + book.carried_on), (
+                "what is crossed bears its mark"
+            )
     assert not crossed, "and nothing else is"
     assert sorted(named) == sorted(str(entry_id) for entry_id in world.entries)
 
@@ -170,9 +174,9 @@ def _check_periods(world: "World") -> None:
             authorized[(tenant, newest.book_id, EntryKind.OPEN)] + authorized[(tenant, newest.book_id, EntryKind.LIMIT)]
         )
         assert limit == (budget.limit or 0), "AUTHORITY of the period has the limit"
-        assert newest.carried == authorized[(tenant, newest.book_id, EntryKind.ROLLOVER)], (
-            "and what was carried into it"
-        )
+        for book in books:
+            rolled = authorized[(tenant, book.book_id, EntryKind.ROLLOVER)]
+            assert book.carried - book.carried_on == rolled, "and what was carried into it, and on"
         granted = sum(authorized[(tenant, b.book_id, EntryKind.GRANT)] for b in books)
         assert granted == sum(g.amount for g in world.grants.values() if (g.tenant, g.budget_id) == (tenant, budget_id))
 

@@ -18,6 +18,7 @@ class Period:
     end: datetime | None
     left: Decimal
     carried: Decimal = Decimal(0)
+    carried_on: Decimal = Decimal(0)
     limited: bool = True
 
 
@@ -53,7 +54,9 @@ class NaiveBudget:
             if self.limit is not None and self.rollover.kind is not RolloverKind.NONE:
                 carried = last.left if self.rollover.cap is None else min(last.left, self.rollover.cap)
             last.left -= carried
-            new = Period(start, end, (self.limit or Decimal(0)) + carried, carried, self.limit is not None)
+            last.carried_on = carried
+            left = (self.limit or Decimal(0)) + carried
+            new = Period(start, end, left, carried, limited=self.limit is not None)
             self.periods.append(new)
 
     def room(self) -> Decimal | None:
@@ -68,11 +71,14 @@ class NaiveBudget:
                 continue
             cap = self.rollover.cap
             if (step < 0 and period.left < 0) or (
-                step > 0 and period.left > 0 and (cap is None or self.newest.carried + step <= cap)
+                step > 0
+                and period.left > 0
+                and (cap is None or max(self.newest.carried, period.carried_on) + step <= cap)
             ):
                 period.left -= step
                 self.newest.left += step
                 self.newest.carried += step
+                period.carried_on += step
 
     def set_limit(self, limit: Decimal | None) -> None:
         self.newest.left += (limit or Decimal(0)) - (self.limit or Decimal(0))
@@ -87,7 +93,7 @@ class NaiveBudget:
     def seen_at(self, now: datetime) -> Period:
         """The period of an instant, as it would be; nothing is opened."""
         copy = NaiveBudget(self.limit, self.schedule, self.rollover, self.now, self.credit)
-        copy.periods = [Period(p.start, p.end, p.left, p.carried, p.limited) for p in self.periods[-1:]]
+        copy.periods = [Period(p.start, p.end, p.left, p.carried, limited=p.limited) for p in self.periods[-1:]]
         copy.open_up_to(now)
         return copy.newest
 

@@ -6,7 +6,8 @@ from ledger.domain.attempt_commands import Cancel, Heartbeat, RecordDelivery, Re
 from ledger.domain.commands import BeginDispatch, Dispatch
 from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.permission import WAY_OUT, Denial
-from tests.domain.table import SPANS, run
+from tests.domain.lines import SPANS
+from tests.domain.table import run
 
 ORG = "    adm: budget org USD 10 -> ok\n"
 SENT = ORG + "    reserve op1 org 6 nonce=n1 lease=10m key=first -> ok send\n"
@@ -144,17 +145,38 @@ def test_a_call_that_is_seen_after_all_makes_the_record_of_the_failure_worthless
     )
 
 
-def test_usage_that_names_an_attempt_which_was_not_sent_shows_that_it_was() -> None:
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_usage_of_an_attempt_that_was_not_sent_or_is_not_recorded_shows_that_the_call_was_made(attempt: int) -> None:
+    """A ledger that was restored to an earlier time has lost attempts: what frees money must not."""
+    run(
+        FAILED
+        + f"""
+    dispatch op1 nonce=n2 -> ok send
+    charge op1 5 attempt={attempt} receipt=r1 -> EVIDENCE_REJECTED says="attempt {attempt} is not the hold's attempt 2"
+    hold op1 DISPATCHING execution_seen=yes provider_receipt=r1
+    observations op1 NOT_SENT EXECUTED attempt={attempt} source=Resolve adapter=sdk
+    failed op1 nonce=n2 -> HOLD_STATE
+    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n2 -> EVIDENCE_REJECTED says="ruled out by the usage"
+    charge op1 5 -> ok
+    """
+    )
+
+
+def test_a_nonce_that_had_an_attempt_gets_no_other() -> None:
+    """Else what was asked for the first attempt, and comes again late, would be given the permission of the third."""
     run(
         FAILED
         + """
-    dispatch op1 nonce=n2 -> ok send
-    charge op1 5 attempt=3 -> EVIDENCE_REJECTED
-    hold op1 DISPATCHING execution_seen=no
-    charge op1 5 attempt=1 -> EVIDENCE_REJECTED says="attempt 1 is not the hold's attempt 2"
-    hold op1 DISPATCHING execution_seen=yes
-    observations op1 NOT_SENT EXECUTED attempt=1 source=Resolve adapter=sdk
-    failed op1 nonce=n2 -> HOLD_STATE
+    dispatch op1 nonce=n2 key=second -> ok send
+    failed op1 nonce=n2 -> ok
+    dispatch op1 nonce=n1 -> unchanged ATTEMPT_ENDED
+    dispatch op1 nonce=n2 -> unchanged ATTEMPT_ENDED
+    hold op1 DISPATCHING attempt=2
+    dispatch op1 nonce=n3 key=third -> ok send
+    hold op1 DISPATCHING attempt=3
+    reserve op1 org 6 nonce=n1 lease=10m key=first -> unchanged replayed ANOTHER_ATTEMPT_RUNS
+    dispatch op1 nonce=n2 key=second -> unchanged replayed ANOTHER_ATTEMPT_RUNS
+    dispatch op1 nonce=n3 key=third -> unchanged replayed send
     """
     )
 
@@ -220,92 +242,6 @@ def test_a_cancelled_reservation_is_released() -> None:
     hold op1 RELEASED attempt=0 resolution_kind=NEVER_DISPATCHED
     observations op1 NOT_SENT attempt=0 because="the user left"
     balance org available=10 held=0
-    """
-    )
-
-
-def test_a_receipt_is_bound_once_each_way() -> None:
-    run(
-        SENT
-        + """
-    reserve op2 org 1 nonce=n2 -> ok send
-    receipt op1 r1 provider=other -> INVALID_FIELD field=provider
-    receipt op1 r1 attempt=2 -> ATTEMPT_NOT_CURRENT says="has no attempt 2"
-    receipt op1 r1 key=k -> ok
-    receipt op1 r1 key=k -> unchanged replayed
-    receipt op1 r1 -> unchanged
-    hold op1 DISPATCHING provider_receipt=r1
-    receipt op2 r1 -> EVIDENCE_REJECTED bound_to=op1 says="at most one is right"
-    receipt op2 r1 -> EVIDENCE_REJECTED
-    incidents op2 RECEIPT_CONFLICT bound_to=op1 provider_receipt=r1
-    hold op2 DISPATCHING provider_receipt=none
-    receipt op1 r2 -> ok incident                                   # accepted twice: both are kept
-    receipt op1 r2 -> unchanged
-    incidents op1 DOUBLE_ACCEPTANCE provider_receipt=r2 provider_receipt_in_force=r1
-    observations op1 ACCEPTED ACCEPTED provider=acme provider_receipt=r2
-    receipt op2 r2 -> EVIDENCE_REJECTED bound_to=op1
-    receipt op2 r3 -> ok
-    """
-    )
-
-
-def test_a_receipt_that_evidence_brought_is_another_holds_too() -> None:
-    run(
-        SENT
-        + """
-    reserve op2 org 1 nonce=n2 -> ok send
-    charge op1 6 receipt=r1 -> ok
-    receipt op1 r1 -> unchanged
-    receipt op2 r1 -> EVIDENCE_REJECTED bound_to=op1
-    """
-    )
-
-
-def test_of_two_holds_with_one_receipt_in_a_batch_the_first_has_it() -> None:
-    run(
-        SENT
-        + """
-    reserve op2 org 1 nonce=n2 -> ok send
-    receipt op1 r1 -> ok
-    | receipt op2 r1 -> EVIDENCE_REJECTED bound_to=op1
-    """
-    )
-
-
-def test_a_receipt_for_a_hold_that_was_never_dispatched_infers_the_attempt() -> None:
-    run(
-        ORG
-        + """
-    reserve op1 org 6 -> ok
-    receipt op1 r1 attempt=2 -> ATTEMPT_NOT_CURRENT
-    receipt op1 r1 attempt=1 -> ok
-    hold op1 DISPATCHING attempt=1 inferred=yes provider_receipt=r1
-    release op1 -> HOLD_STATE
-    dispatch op1 nonce=n1 -> unchanged CALL_WAS_SEEN
-    fin: proof op1 NEVER_SENT cause=DNS_FAILURE -> EVIDENCE_REJECTED says="accepted the call: receipt r1"
-    sys: lapse op1 -> ok
-    hold op1 OUTCOME_UNKNOWN
-    """
-    )
-
-
-@pytest.mark.parametrize(
-    ("end", "answer", "incidents"),
-    [
-        ("charge op1 6 -> ok", "ok", "none"),
-        ("proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> ok", "ok incident", "RESOLUTION_CONFLICT"),
-    ],
-)
-def test_a_receipt_for_a_call_that_is_said_to_have_cost_nothing_is_looked_at(
-    end: str, answer: str, incidents: str
-) -> None:
-    run(
-        SENT
-        + f"""
-    {end}
-    receipt op1 r1 -> {answer}
-    incidents op1 {incidents}
-    hold op1 SETTLED provider_receipt=r1
     """
     )
 

@@ -241,3 +241,15 @@ def test_rollover_changes_at_once() -> None:
     reserve op3 org 1 -> ok
     balance org carried=0
     """)
+
+
+def test_a_credit_line_does_not_take_a_budget_beyond_what_the_ledger_can_hold() -> None:
+    """Limit and line together are more than a balance can be, 10²⁰: 39 + 39 + 30 · 10¹⁸ would be, 39 + 39 + 20 are not."""
+    run("""
+    adm: budget org USD 60000000000000000000 credit=90000000000000000000 -> ok
+    reserve op1 org 39000000000000000000 -> ok
+    reserve op2 org 39000000000000000000 -> ok
+    reserve op3 org 30000000000000000000 -> UNQUOTABLE budget_id=org says="above what the ledger can hold"
+    reserve op4 org 20000000000000000000 -> ok
+    balance org available=-38000000000000000000 held=98000000000000000000
+    """)

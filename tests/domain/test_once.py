@@ -259,6 +259,20 @@ def test_a_receipt_of_a_newer_version_is_told_as_such() -> None:
     )
 
 
+def test_a_hold_of_a_newer_version_is_told_as_such() -> None:
+    world = run(ORG + "    reserve op1 org 6 key=k1 -> ok")
+    hold = world.holds[("t1", "op1")]
+    world.holds[("t1", "op1")] = hold._replace(fingerprint_version=2, fingerprint=b"of a function to come")
+    run(
+        """
+    reserve op1 org 6 key=k2 -> UNKNOWN_WRITE_OUTCOME operation_id=op1 fingerprint_version=2 says="at a server of the newer version"
+    reserve op1 org 6 key=k2 -> UNKNOWN_WRITE_OUTCOME recovery_action=retry_same_key     # the key was not claimed
+    reserve op1 org 6 key=k1 -> unchanged replayed
+    """,
+        world,
+    )
+
+
 def test_a_receipt_that_speaks_of_rows_which_were_not_there_yet_asks_for_another_load() -> None:
     """READ COMMITTED: the hold was looked for, then another transaction committed it, then the receipt was read."""
     world = run(ORG + "    reserve op1 org 6 -> ok\n    release op1 key=k1 -> ok\n    adm: budget b USD 1 key=k1 -> ok")

@@ -172,10 +172,43 @@ def test_evidence_about_another_call_leaves_a_reserved_hold_as_it_was() -> None:
     adm: budget org USD 10 -> ok
     reserve op1 org 6 -> ok
     charge op1 5 provider=other receipt=r1 -> EVIDENCE_REJECTED says="provider is other, quoted was acme"
-    charge op1 5 attempt=2 -> EVIDENCE_REJECTED says="attempt 2 is not the hold's attempt 1"
     hold op1 RESERVED version=1 provider_receipt=none
-    evidence op1 REJECTED REJECTED
+    evidence op1 REJECTED
     release op1 -> ok
+    """)
+
+
+def test_evidence_about_a_later_attempt_of_a_reserved_hold_keeps_it_from_being_released() -> None:
+    run("""
+    adm: budget org USD 10 -> ok
+    reserve op1 org 6 -> ok
+    charge op1 5 attempt=2 -> EVIDENCE_REJECTED says="attempt 2 is not the hold's attempt 1"
+    hold op1 DISPATCHING attempt=1 inferred=yes execution_seen=yes
+    release op1 -> HOLD_STATE
+    charge op1 5 -> ok
+    """)
+
+
+@pytest.mark.parametrize("end", ["release op1 -> ok", "dispatch op1 nonce=n1 -> ok send\n{refused}"])
+def test_usage_that_cannot_be_booked_of_a_call_that_cost_nothing_is_looked_at(end: str) -> None:
+    end = end.format(refused="proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> ok")
+    run(f"""
+    adm: budget org USD 10 -> ok
+    adm: card gpt USD in=1 out=1 -> ok
+    reserve op1 org card=gpt in=1000 out=1000 -> ok
+    {end}
+    usage op1 in=10 out=5 source=GATEWAY_ESTIMATE -> EVIDENCE_REJECTED
+    usage op1 in=10 provider=other -> EVIDENCE_REJECTED
+    incidents op1 none
+    usage op1 in=10 -> EVIDENCE_REJECTED says="output_tokens is absent"
+    usage op1 in=10 -> EVIDENCE_REJECTED
+    incidents op1 RESOLUTION_CONFLICT
+    usage op1 in=10 out=5 attempt=2 -> EVIDENCE_REJECTED
+    incidents op1 RESOLUTION_CONFLICT RESOLUTION_CONFLICT
+    fin: correct op1 usage in=10 -> EVIDENCE_REJECTED        # who corrects is looking at it
+    fin: correct op1 usage in=10 out=5 -> ok
+    usage op1 in=11 -> EVIDENCE_REJECTED                     # what it cost is booked
+    incidents op1 RESOLUTION_CONFLICT RESOLUTION_CONFLICT
     """)
 
 

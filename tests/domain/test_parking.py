@@ -7,9 +7,7 @@ import pytest
 
 from ledger.domain import parking
 from ledger.domain.axes import axes
-from ledger.domain.batch import StaleRows
 from ledger.domain.commands import NoCostProof, Resolve, Usage
-from ledger.domain.decide import decide
 from ledger.domain.filing import filing
 from ledger.domain.model import Caller, Role
 from tests.domain.table import run
@@ -42,18 +40,6 @@ def test_a_webhook_before_the_reserve_settles_the_hold_once_and_nobody_may_send(
     dispatch op1 nonce=n1 -> unchanged RESOLVED
     charge op1 4 source=WEBHOOK receipt=r1 key=k1 -> unchanged replayed
     worker
-    """
-    )
-
-
-def test_the_same_key_with_other_content_is_a_mismatch_before_and_after_the_reserve() -> None:
-    run(
-        ORG
-        + """
-    charge op1 4 key=k1 -> ok parked
-    charge op1 5 key=k1 -> IDEMPOTENCY_MISMATCH
-    reserve op1 org 6 -> ok
-    charge op1 5 key=k1 -> IDEMPOTENCY_MISMATCH
     """
     )
 
@@ -272,93 +258,8 @@ def test_no_more_than_so_many_reports_of_a_tenant_wait(monkeypatch: pytest.Monke
     )
 
 
-def race(*lines: str) -> World:
-    """A report is parked at the very moment at which its operation is reserved: neither sees the other."""
-    world = run(ORG)
-    report = Resolve(GATEWAY, "k1", "op1", _charge("4"))
-    seen = world.load([report])
-    run("\n".join(lines), world)
-    decision = decide(seen, [report])
-    assert decision.outcomes[0].parked
-    world._apply(decision)
-    return world
-
-
 def _charge(amount: str, source: str = "WEBHOOK") -> Usage:
     return Usage(source, "acme", "", "", "sdk", "7", charged=Decimal(amount), charged_currency="USD")
-
-
-def test_a_reserve_that_did_not_see_the_evidence_is_caught_up_with() -> None:
-    run(
-        """
-    waits op1 1
-    hold op1 RESERVED
-    release op1 -> HOLD_STATE says="is being filed"
-    after 15m
-    sys: lapse op1 -> unchanged
-    worker ok
-    hold op1 SETTLED settled=4 inferred=yes
-    balance org available=6 spent=4
-    """,
-        race("reserve op1 org 6 -> ok"),
-    )
-    run(
-        """
-    worker ok
-    hold op1 SETTLED settled=4 inferred=no
-    """,
-        race("reserve op1 org 6 nonce=n1 -> ok send"),
-    )
-
-
-def test_a_dispatch_after_the_race_gets_no_permission() -> None:
-    run(
-        """
-    dispatch op1 nonce=n1 -> unchanged CALL_WAS_SEEN
-    hold op1 RESERVED
-    worker ok
-    hold op1 SETTLED settled=4 attempt=1 inferred=yes
-    """,
-        race("reserve op1 org 6 -> ok"),
-    )
-
-
-def test_a_cancel_frees_nothing_past_the_evidence() -> None:
-    run(
-        """
-    cancel op1 -> HOLD_STATE says="is being filed"
-    worker ok
-    hold op1 SETTLED settled=4
-    """,
-        race("reserve op1 org 6 -> ok"),
-    )
-    # An attempt that is said not to have been sent, against evidence that it was.
-    run(
-        """
-    dispatch op1 nonce=n2 -> unchanged CALL_WAS_SEEN
-    cancel op1 -> ok PERMISSION_TO_SEND
-    hold op1 OUTCOME_UNKNOWN
-    worker ok
-    hold op1 SETTLED settled=4
-    balance org available=6 unknown=0 spent=4
-    """,
-        race("reserve op1 org 6 nonce=n1 -> ok send", "failed op1 nonce=n1 -> ok"),
-    )
-
-
-def test_a_proof_frees_nothing_past_the_evidence() -> None:
-    run(
-        """
-    proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> EVIDENCE_REJECTED says="ruled out by the usage"
-    fin: proof op1 GATEWAY_CACHE_HIT -> EVIDENCE_REJECTED says="ruled out by the usage"
-    proof op1 REJECTED_BEFORE_EXECUTION status=429 request=q1 -> EVIDENCE_REJECTED says="needs a finance actor"
-    hold op1 DISPATCHING usage_seen=no
-    balance org available=4 held=6
-    worker ok
-    hold op1 SETTLED settled=4
-    """,
-        race("reserve op1 org 6 nonce=n1 -> ok send"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -390,18 +291,6 @@ def _execution(world: World) -> str:
     return f"{found.value} {found.source} {found.since:%H:%M}"
 
 
-def test_what_ended_before_it_was_seen_is_a_conflict() -> None:
-    run(
-        """
-    hold op1 RELEASED
-    worker RESOLUTION_CONFLICT
-    waits op1 0
-    incidents op1 RESOLUTION_CONFLICT amount=4
-    """,
-        race("reserve op1 org 6 -> ok", "release op1 -> ok"),
-    )
-
-
 def test_who_comes_second_finds_nothing_to_file() -> None:
     world = run(ORG + "charge op1 4 -> ok parked\nreserve op1 org 6 -> ok")
     (parked,) = world.parked.values()
@@ -417,14 +306,6 @@ def test_who_comes_second_finds_nothing_to_file() -> None:
     again = world.step(command)[0]
     assert (again.refusal, again.applied, again.replayed) == (None, False, False)
     assert len(world.receipts) == 3, "create, park and reserve"
-
-
-def test_a_key_of_parked_evidence_that_is_neither_there_nor_a_case_is_loaded_again() -> None:
-    """Between the look for the hold and the look for what waits the hold came, and the evidence was filed."""
-    world = run(ORG + "charge op1 4 key=k1 -> ok parked")
-    world.parked.clear()
-    with pytest.raises(StaleRows):
-        decide(world.load([again := Resolve(GATEWAY, "k1", "op1", _charge("4", "PROVIDER_RESPONSE"))]), [again])
 
 
 def test_a_report_is_filed_as_it_came() -> None:

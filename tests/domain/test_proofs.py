@@ -159,7 +159,6 @@ def test_usage_of_another_call_rules_nothing_out() -> None:
     adm: budget org USD 10 -> ok
     reserve op1 org 6 nonce=n1 -> ok send
     charge op1 5 provider=other -> EVIDENCE_REJECTED
-    charge op1 5 attempt=2 -> EVIDENCE_REJECTED
     hold op1 DISPATCHING execution_seen=no version=1
     proof op1 NEVER_SENT cause=DNS_FAILURE nonce=n1 -> ok
     hold op1 SETTLED execution_seen=no

@@ -118,6 +118,17 @@ TABLES = {
         charge op1 6 -> ok
         told HOLD,op1,DISPATCHING,SETTLED THRESHOLD,org,50 book_id=org#20250301T100000Z
     """,
+    "what is carried on was not used": """
+        adm: budget org USD 10 day=UTC rollover=all thresholds=50,100 -> ok
+        reserve op1 org 4 nonce=n1 -> ok send
+        after 24h
+        reserve op2 org 1 -> ok                                              # 6 go on and 4 stay; 4 of 10 are used
+        told ENTRY,OPEN ENTRY,ROLLOVER HOLD,op2,RESERVED
+        balance org@1 authority=4 carried_on=6 held=4
+        fin: charge op1 6 accept=agreed -> ok                                # of 10, and the 2 are taken back
+        told HOLD,op1,DISPATCHING,SETTLED THRESHOLD,org,50 amount=6 authority=10
+        balance org@1 authority=6 carried_on=4 spent=6
+    """,
     "they are a part of what was asked for": """
         adm: budget org USD 10 thresholds=50 key=k -> ok
         adm: budget org USD 10 thresholds=60 key=k -> IDEMPOTENCY_MISMATCH

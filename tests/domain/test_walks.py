@@ -25,13 +25,12 @@ from ledger.domain.commands import (
     Lapse,
     MarkOutcomeUnknown,
     NoCostProof,
-    PutEvidencePolicy,
-    PutPriceCard,
     Release,
     Reserve,
     Resolve,
     Usage,
 )
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.domain.keyed import OnBudget
 from ledger.domain.model import Caller, Delivery, Role
 from ledger.domain.quotes import QuoteKind, QuoteSpec

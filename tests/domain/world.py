@@ -12,20 +12,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json, to_json
 
-from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard
-from ledger.domain.commands import (
-    BeginDispatch,
-    Command,
-    Correct,
-    FileParked,
-    PutEvidencePolicy,
-    PutPriceCard,
-    Reserve,
-    Resolve,
-)
+from ledger.domain.commands import BeginDispatch, Command, Correct, FileParked, Reserve, Resolve
 from ledger.domain.decide import decide
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
+from ledger.domain.invocations import Receipt, RefusedCommand
 from ledger.domain.keyed import OnBudget, OnHold
 from ledger.domain.model import (
     Book,
@@ -37,13 +29,9 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
-    Parked,
     Posting,
-    Receipt,
-    RefusedCommand,
     Resolution,
     SeenFact,
-    Sign,
 )
 from ledger.domain.money import CONTEXT, fits
 from ledger.domain.needs import (
@@ -56,8 +44,10 @@ from ledger.domain.needs import (
     financial_book,
     may_carry_on,
     may_post_expense,
+    needs_ended,
     needs_resolutions,
     policy_needed,
+    receipt_brought,
     subtree_moved,
     zones_named,
 )
@@ -65,6 +55,7 @@ from ledger.domain.policies import EvidencePolicy
 from ledger.domain.quotes import Quote
 from ledger.domain.signs import ORPHAN, signs_matter
 from ledger.domain.states import BIRTHS, TERMINAL, TRANSITIONS
+from ledger.domain.waiting import Parked, Sign
 from tests.domain.laws import check
 
 _UNSEEN = SeenFact("", None)
@@ -182,6 +173,7 @@ class World:
                 if key in self.policies
             },
             bound=self._bound(commands),
+            ended=self._ended(commands, holds),
             facts=self._facts(commands, holds),
             signs=signs,
             parked={key: self.parked[key] for key in to_file if key in self.parked},
@@ -228,8 +220,22 @@ class World:
             (o.tenant, o.provider, o.provider_receipt): o.operation_id for o in self.observations if o.provider_receipt
         }
         bound = brought | recorded
-        named = {c.receipt_bound for c in commands if isinstance(c, RecordReceipt)}
+        named = {receipt_brought(c, self.holds.get(getattr(c, "hold_key", ("", "")))) for c in commands}
         return {key: bound[key] for key in named if key in bound}
+
+    def _ended(
+        self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]
+    ) -> dict[tuple[str, str], list[bytes]]:
+        """The hashes of the nonces of attempts that failed, of the holds of which they are needed."""
+        wanted = [c.hold_key for c in commands if isinstance(c, OnHold) and needs_ended(c, holds.get(c.hold_key))]
+        return {
+            key: [
+                bytes.fromhex(o.detail["nonce"])
+                for o in self.observations
+                if (o.tenant, o.operation_id) == key and o.source == "RecordFailedBeforeDispatch"
+            ]
+            for key in wanted
+        }
 
     def _facts(
         self, commands: Sequence[Command], holds: Mapping[tuple[str, str], Hold]

@@ -10,7 +10,8 @@ from ledger.domain.attempt_commands import Heartbeat
 from ledger.domain.batch import Decision
 from ledger.domain.claims import Claim
 from ledger.domain.commands import VerifyWrite
-from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Incident, Receipt
+from ledger.domain.invocations import Receipt
+from ledger.domain.model import Classification, Entry, EntryKind, Evidence, Incident
 from ledger.domain.states import ResolutionKind
 from ledger.engine.batch import Runner
 from ledger.store.database import Database

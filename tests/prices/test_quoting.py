@@ -64,8 +64,12 @@ def test_what_has_no_finite_price_says_what_is_missing(catalogue: str, capsys: p
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--ceiling", "x=1"], ["--ceiling", "requests=many"], ["--catalogue", "x:y"], ["--catalogue", "litellm"]]
-)
+    "wrong",
+    [
+        ["--ceiling", "x=1"], ["--ceiling", "requests=many"], ["--catalogue", "x:y"], ["--catalogue", "litellm"],
+        ["--choices", "0"], ["--choices", "-1"],
+    ],
+)  # fmt: skip
 def test_arguments_that_are_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["quote", "p/m", *wrong])

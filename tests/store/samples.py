@@ -13,6 +13,7 @@ from ledger.domain.batch import Decision, Loaded, Outcome
 from ledger.domain.cards import PriceCard, Rate
 from ledger.domain.commands import Command, Correct, Dispatch, NoCostProof, Reserve, Resolve, Usage
 from ledger.domain.decide import decide
+from ledger.domain.invocations import Receipt
 from ledger.domain.model import (
     Account,
     Axis,
@@ -27,14 +28,13 @@ from ledger.domain.model import (
     Hold,
     Incident,
     Observation,
-    Parked,
     Posting,
-    Receipt,
     Resolution,
     Role,
 )
 from ledger.domain.quotes import Quote, QuoteKind, QuoteLine, QuoteSpec
 from ledger.domain.states import HoldState, ResolutionKind
+from ledger.domain.waiting import Parked
 from ledger.store.database import Database
 from ledger.store.load import load
 from ledger.store.save import save
@@ -99,6 +99,7 @@ def hold(operation_id: str = "op-1", **changes: Any) -> Hold:
         "labels": {},
         "actor": "gateway-1",
         "fingerprint": b"f" * 32,
+        "fingerprint_version": 1,
         "created_at": NOON,
         "expire_at": NOON + timedelta(minutes=5),
         "updated_at": NOON,

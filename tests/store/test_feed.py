@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import Connection
 
 from ledger.audit.check import check
-from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown, PutPriceCard
+from ledger.domain.commands import BeginDispatch, Command, CreateBudget, Dispatch, MarkOutcomeUnknown
 from ledger.domain.decide import decide
+from ledger.domain.document_commands import PutPriceCard
 from ledger.engine.faults import Fault, classify
 from ledger.store import feed
 from ledger.store.database import Database

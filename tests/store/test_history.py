@@ -114,8 +114,8 @@ MANY = ";".join(
     [
         "SET LOCAL session_replication_role = replica",
         *(
-            f"INSERT INTO {table} SELECT (jsonb_populate_record(m, jsonb_build_object('operation_id', {NAME}))).*"
-            f" FROM {table} m, {NUMBERS} WHERE m.operation_id = '{operation}'"
+            f"INSERT INTO {table} SELECT (jsonb_populate_record(m, jsonb_build_object("
+            f"'operation_id', {NAME}, 'provider_receipt', NULL))).* FROM {table} m, {NUMBERS} WHERE m.operation_id = '{operation}'"
             for table, operation in MODELS.items()
         ),
         insert("receipt", ROWS, tenant="'acme'", actor="'gateway-1'", command="'Reserve'", key=NAME, resource=NAME),

@@ -150,7 +150,8 @@ def test_version_grows_by_one(sql: Sql) -> None:
     "changed",
     [
         "amount = 4", "currency = 'EUR'", "quote = '{\"amount\": \"4\"}'", "books = '{org#0}'", "budget_ids = '{org}'",
-        "fingerprint = 'g'", "operation_id = 'other'", "tenant = 'b'", "created_at = now()", "exclusive_key = 'k'",
+        "fingerprint = 'g'", "fingerprint_version = 2",
+        "operation_id = 'other'", "tenant = 'b'", "created_at = now()", "exclusive_key = 'k'",
         "labels = '{\"project\": \"other\"}'", "actor = 'other'", "request_group = 'g'",
     ],
 )  # fmt: skip

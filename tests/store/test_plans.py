@@ -28,7 +28,7 @@ LOOK_UPS: dict[str, tuple[Statement, Any]] = {
     "signs": (lookups.SIGNS, lambda i: (T, f"op-{i}")),
     "orphans": (lookups.ORPHANS, lambda i: (T, UUID(int=i))),
     "grants": (lookups.GRANTS, lambda i: (T, f"team-{i}", "po")),
-    "bound receipts": (lookups.BOUND, lambda i: (T, "psp", f"rcpt-{i}")),
+    "ended attempts": (lookups.ENDED, lambda i: (T, f"op-{i}")),
     "facts": (lookups.FACTS, lambda i: (T, f"op-{i}", b"f")),
     "policies": (lookups.NEWEST_POLICIES, lambda i: (T, f"provider-{i}")),
     "cards": (lookups.CARDS, lambda i: (T, f"card-{i}", 1)),
@@ -148,6 +148,18 @@ def test_so_does_the_plan_of_a_prepared_statement(sql: psycopg.Connection[Any], 
     plan = plan_of(sql, f"EXECUTE look_up ({', '.join(f'NULL::{kind}' for kind in kinds)})")
     sql.execute(b"DEALLOCATE look_up")
     assert looked_up_by(sql, plan, by_index(name)), scans(plan)
+
+
+@pytest.mark.parametrize("keys", [1, 500])
+def test_who_has_a_receipt_is_looked_up_where_it_is_bound(sql: psycopg.Connection[Any], keys: int) -> None:
+    """One of the indexes is over what the quote says."""
+    rows = [(T, "psp", f"rcpt-{i}") for i in range(keys)]
+    plan = plan_of(sql, lookups.BOUND.sql, lookups.BOUND.bind(rows))
+    found = {n.get("Index Name", ""): n.get("Index Cond", "") for n in plan if "Relation Name" in n}
+    assert found.keys() == {"hold_one_per_provider_receipt", "observation_one_per_provider_receipt"}, scans(plan)
+    for condition in found.values():
+        assert all(f"({key} = " in condition for key in ("tenant", "provider_receipt"))
+        assert "provider = " in condition or "(quote ->> 'provider'::text) = " in condition
 
 
 def test_whether_a_budget_changed_is_asked_of_its_row_alone(sql: psycopg.Connection[Any]) -> None:

@@ -12,7 +12,8 @@ from sqlalchemy import Table, select
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
 from ledger.domain.budget_commands import MoveBudget
-from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, PutPriceCard, Resolve, Usage
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, Resolve, Usage
+from ledger.domain.document_commands import PutPriceCard
 from ledger.domain.filing import filing, to_document
 from ledger.domain.model import (
     Account,
@@ -24,13 +25,13 @@ from ledger.domain.model import (
     Posting,
     Resolution,
     Role,
-    Sign,
 )
 from ledger.domain.needs import financial_book
 from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.thresholds import Basis, Thresholds
+from ledger.domain.waiting import Sign
 from ledger.store import records as r
 from ledger.store import tables as t
 from ledger.store.database import Database
@@ -106,6 +107,32 @@ def test_observations_and_who_has_a_receipt(database: Database) -> None:
     assert s.read(database, [RecordReceipt(GATEWAY, "k", "op-9", "adyen", "rcpt-2")]).bound == {}
 
 
+def test_who_has_a_receipt_that_evidence_brings(database: Database) -> None:
+    holds = [s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED), s.hold("op-3", **s.DISPATCHED)]
+    s.write(database, Decision(holds={(T, h.operation_id): h for h in holds}))
+    brings = Usage("WEBHOOK", "stripe", "refund", "", "test", "1", provider_receipt="rcpt-2")
+    assert s.read(database, [replace(s.settle("op-3"), evidence=brings)]).bound == {(T, "stripe", "rcpt-2"): "op-2"}
+    assert s.read(database, [replace(s.settle("op-2"), evidence=brings)]).bound == {}, "it is its own"
+    assert s.read(database, [s.settle("op-3")]).bound == {}
+
+
+def test_nonces_of_attempts_that_failed(database: Database) -> None:
+    failure = {"attempt": "2", "cause": "DNS_FAILURE", "adapter": "sdk", "adapter_revision": "7", "nonce": "6f"}
+    ended = s.DISPATCHED | {"attempt": 2, "generation": 2, "nonce_hash": None, "lease_expires_at": None}
+    twice = s.hold("op-1", failure=failure, retry_until=NOON, **ended)
+    said = [
+        s.observation(
+            observation_id=UUID(int=number), source="RecordFailedBeforeDispatch", value="NOT_SENT", detail={"nonce": nonce},
+            provider=None, provider_receipt=None,
+        )
+        for number, nonce in ((21, "6e"), (22, "6f"))
+    ]  # fmt: skip
+    other = s.observation(observation_id=UUID(int=23), provider=None, provider_receipt=None)
+    s.write(database, Decision(holds={(T, "op-1"): twice}, observations=[*said, other]))
+    begin = BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))
+    assert s.read(database, [begin]).ended == {(T, "op-1"): [b"n", b"o"]}
+
+
 def test_budgets_with_their_chains_and_books(database: Database) -> None:
     org, team = s.budget("org", ("org",), None), s.budget("team")
     user, other = s.budget("user", ("org", "team", "user"), "0"), s.budget("other", ("org", "other"))
@@ -139,6 +166,17 @@ def test_changed_book(database: Database) -> None:
     command = s.reserve()
     s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
     assert s.read(database, [command]).books == {(T, "team#0"): after}
+
+
+def test_a_book_that_is_closed(database: Database) -> None:
+    given = s.hold(books=("team#0",), **s.DISPATCHED)
+    s.write(database, Decision(holds={(T, "op-1"): given}, books={(T, "team#0"): s.book(floor=Decimal(0))}))
+    closed = s.book(
+        floor=Decimal(0), closed=True, version=1, period_end=NOON + timedelta(days=1), carried=Decimal(2),
+        carried_on=Decimal("-0.75"),
+    )  # fmt: skip
+    s.write(database, Decision(books={(T, "team#0"): closed}), s.read(database, [s.settle()]))
+    assert s.read(database, [s.settle()]).books[(T, "team#0")] == closed
 
 
 def test_financial_book_is_opened_when_it_is_first_needed(database: Database) -> None:

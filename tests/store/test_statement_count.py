@@ -123,7 +123,9 @@ COSTS_OF_ATTEMPTS = {
     "heartbeat": (3, 2),  # holds, events
     "failed": (3, 4),  # holds, receipts, observations, events
     "retry": (3 + 2, 3),  # closed budgets, signs; holds, receipts, events
-    "receipt": (3 + 2, 4),  # who has it, by record and by evidence; holds, receipts, observations, events
+    "failed twice": (3, 4),
+    "third": (3 + 3, 3),  # as retry, and the nonces of both that failed
+    "receipt": (3 + 1, 4),  # who has it; holds, receipts, observations, events
     "delivery": (3, 3),  # receipts, observations, events
     "cancel": (3 + 2, 7),  # as unknown, and signs
 }
@@ -160,6 +162,14 @@ def on_attempts(kind: str, ids: list[str]) -> list[Command]:
             return [
                 BeginDispatch(GATEWAY, i, i, Dispatch("nonce-x-123456789", timedelta(minutes=1), "pod")) for i in ids
             ]
+        case "failed twice":
+            return [
+                RecordFailedBeforeDispatch(GATEWAY, f"{i}-2", i, "nonce-x-123456789", "DNS_FAILURE", "", "")
+                for i in ids
+            ]
+        case "third":
+            third = Dispatch("nonce-y-123456789", timedelta(minutes=1), "pod")
+            return [BeginDispatch(GATEWAY, f"{i}-3", i, third) for i in ids]
         case "receipt":
             return [RecordReceipt(GATEWAY, i, i, "stripe", f"rcpt-{i}") for i in ids]
         case "delivery":

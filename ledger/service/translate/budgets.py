@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ledger.domain.budget_commands import CloseBudget, MoveBudget, UpdateBudget
-from ledger.domain.commands import CreateBudget, GrantBudget, PutPriceCard
+from ledger.domain.commands import CreateBudget, GrantBudget
+from ledger.domain.document_commands import PutPriceCard
 from ledger.domain.model import Caller
 from ledger.domain.money import ZERO
 from ledger.domain.periods import NO_PERIODS, NO_ROLLOVER

@@ -3,7 +3,8 @@
 import hashlib
 
 from ledger.domain.canonical import canonical
-from ledger.domain.model import Evidence, Parked
+from ledger.domain.model import Evidence
+from ledger.domain.waiting import Parked
 from ledger.service.translate.answers import KIND_NUMBERS, write_time
 from ledger.service.translate.policies import CLASSIFICATION_OF, KIND_OF, REPORTER_OF, SOURCE_OF
 from ledger.v1 import evidence_pb2 as pb

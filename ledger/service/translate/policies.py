@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ledger.domain.commands import PutEvidencePolicy
+from ledger.domain.document_commands import PutEvidencePolicy
 from ledger.domain.model import Caller, Classification, Role
 from ledger.domain.policies import ESTIMATED, STATUS_PROOF, EvidencePolicy, Rule
 from ledger.service.translate.evidence import KINDS, SOURCES

@@ -108,7 +108,7 @@ _CROSSINGS = f"""
 _REACHED = """
     SELECT CASE
         WHEN cardinality(missed) > 0 THEN format('book %s of %s has %s of %s, and no mark of %s %%', book_id, tenant,
-            trim_scale(amount), trim_scale(authority), missed)
+            trim_scale(amount), trim_scale(authority + carried_on), missed)
         WHEN NOT closed AND (g.thresholds, g.threshold_basis) IS DISTINCT FROM (b.thresholds, b.threshold_basis)
             THEN format('book %s of %s has the thresholds %s of %s, its budget %s of %s', book_id, tenant, b.thresholds,
                 b.threshold_basis, g.thresholds, g.threshold_basis)
@@ -118,7 +118,7 @@ _REACHED = """
         FROM book WHERE budget_id IS NOT NULL
     ) b LEFT JOIN budget g USING (tenant, budget_id) CROSS JOIN LATERAL (
         SELECT array_agg(percent) AS missed FROM unnest(b.thresholds) AS percent
-        WHERE b.floor IS NOT NULL AND amount > 0 AND 100 * amount >= percent * authority AND percent <> ALL (crossed)
+        WHERE b.floor IS NOT NULL AND amount > 0 AND 100 * amount >= percent * (authority + carried_on) AND percent <> ALL (crossed)
     ) reached
 """
 

@@ -182,7 +182,12 @@ HOLDS = (
                 THEN format('operation %s of %s ended by %s, against usage of its call', r.operation_id, r.tenant, v.source)
             WHEN r.kind = 'USAGE' AND NOT (h.execution_seen AND h.usage_seen)
                 THEN format('operation %s of %s is settled by usage, and says that none was seen', r.operation_id, r.tenant)
-            WHEN r.revision = h.revision AND h.provider_receipt IS DISTINCT FROM v.provider_receipt AND NOT EXISTS (
+            WHEN r.revision = h.revision AND h.provider_receipt IS NULL AND v.provider_receipt IS NOT NULL AND NOT EXISTS (
+                    SELECT FROM incident i WHERE (i.tenant, i.operation_id, i.kind, i.detail ->> 'provider_receipt')
+                        = (h.tenant, h.operation_id, 'RECEIPT_CONFLICT', v.provider_receipt))
+                THEN format('operation %s of %s has not the receipt %s of its evidence, and nobody said that another has it',
+                    r.operation_id, r.tenant, v.provider_receipt)
+            WHEN r.revision = h.revision AND h.provider_receipt <> coalesce(v.provider_receipt, '') AND NOT EXISTS (
                     SELECT FROM evidence c WHERE (c.tenant, c.operation_id, c.provider_receipt)
                         = (h.tenant, h.operation_id, h.provider_receipt))
                 AND NOT EXISTS (

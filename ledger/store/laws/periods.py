@@ -53,13 +53,19 @@ PERIODS = (
     ),
     Law(
         "2.12",
-        "What a book says was carried into its period is what rollovers brought.",
+        "What a book says was carried into its period, and on out of it, is what rollovers brought and took.",
         f"""
-        SELECT CASE WHEN b.carried <> coalesce(r.amount, 0) THEN
-            format('book %s of %s says that %s was carried, rollovers brought %s', b.book_id, b.tenant, trim_scale(b.carried),
-                trim_scale(coalesce(r.amount, 0))) END
+        SELECT CASE
+            WHEN b.carried <> coalesce(r.brought, 0)
+                THEN format('book %s of %s says that %s was carried, rollovers brought %s', b.book_id, b.tenant,
+                    trim_scale(b.carried), trim_scale(coalesce(r.brought, 0)))
+            WHEN b.carried_on <> coalesce(r.took, 0)
+                THEN format('book %s of %s says that %s was carried on, rollovers took %s', b.book_id, b.tenant,
+                    trim_scale(b.carried_on), trim_scale(coalesce(r.took, 0)))
+            END
         FROM book b LEFT JOIN (
-            SELECT tenant, book_id, sum(amount) AS amount FROM ({_ROLLED}) rolled WHERE arrives GROUP BY 1, 2
+            SELECT tenant, book_id, sum(amount) FILTER (WHERE arrives) AS brought, -sum(amount) FILTER (WHERE NOT arrives) AS took
+            FROM ({_ROLLED}) rolled GROUP BY 1, 2
         ) r USING (tenant, book_id) WHERE b.budget_id IS NOT NULL
         """,  # noqa: S608 - put together from constants
     ),

@@ -2,7 +2,8 @@
 
 from typing import get_args
 
-from ledger.domain.commands import BudgetCommand, HoldCommand, PutEvidencePolicy, PutPriceCard
+from ledger.domain.commands import BudgetCommand, HoldCommand
+from ledger.domain.document_commands import PutEvidencePolicy, PutPriceCard
 from ledger.store.laws.law import Law
 
 RECORDS = (

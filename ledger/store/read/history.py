@@ -119,7 +119,7 @@ WITH the_hold AS MATERIALIZED (
     UNION ALL
     SELECT received_at, 4, observation_id::text, axis, value, actor, attempt, NULL, observed_at,
         jsonb_build_object('source', source, 'adapter', adapter, 'adapter_revision', adapter_revision, 'provider', provider,
-            'provider_receipt', provider_receipt) || detail - '{dispatched_at,dispatcher,executor,generation}'::text[]
+            'provider_receipt', provider_receipt) || detail - '{dispatched_at,dispatcher,executor,generation,nonce}'::text[]
     FROM observation WHERE tenant = :tenant AND operation_id = :operation
     UNION ALL
     SELECT e.recorded_at, 5, e.entry_id::text, 'ENTRY', e.kind, e.actor, 0, NULL, e.effective_at, moved.detail

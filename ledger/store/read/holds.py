@@ -51,8 +51,8 @@ def list_open_holds(
 
     It goes through the indexes of open holds: its cost grows with what is open, and not with what ever was. Open holds of the
     tenant's other budgets are read too. Of other tenants no row is read; but the index of RESERVED and DISPATCHING ones begins with
-    the time, for the sweep, so their entries in it are passed over. An index by book would have to be kept for every level of
-    every hold.
+    the time, for the sweep, so their entries in it are passed over. While a large share of all holds is open the planner may go
+    through the table instead. An index by book would have to be kept for every level of every hold.
     """
     here = (hold.c.tenant == tenant, literal(book_id) == any_(hold.c.books))
     found = union_all(*(columns_of(hold).where(*here, state) for state in (may_be_due, is_unknown))).subquery()

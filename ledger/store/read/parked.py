@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Select, func, literal, or_, select, true, tuple_
 
-from ledger.domain.model import Parked
+from ledger.domain.waiting import Parked
 from ledger.store.read.page import Key, Page, page
 from ledger.store.records import parked
 from ledger.store.rows import parked_from

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, Text, and_, cast, collate, func, literal, select, tuple_, union_all
 
 from ledger.domain.commands import ON_HOLDS
-from ledger.domain.model import Hold, Receipt
+from ledger.domain.invocations import Receipt
+from ledger.domain.model import Hold
 from ledger.store.read.holds import get_hold
 from ledger.store.read.page import Key, Page, page
 from ledger.store.records import receipt, refused
