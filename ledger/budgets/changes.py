@@ -10,29 +10,25 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from ledger.budgets.calls import ONCE, WHERE, add_key, as_json, key_of, print_json
 from ledger.budgets.figures import number
 from ledger.budgets.screen import Screen
+from ledger.budgets.terms import NONE, add_terms, terms
 from ledger.client import Ledger
 from ledger.client.calling import CannotReach, add_server, calling
 from ledger.v1 import budget_pb2, money_pb2
 
 Call: TypeAlias = Callable[[Ledger, str], Awaitable[Any]]
-NONE = "none"
 CAPS = ("credit_line", "max_hold", "max_open_holds")
-PERIODS = {
-    NONE: budget_pb2.PERIOD_KIND_NONE,
-    "day": budget_pb2.PERIOD_KIND_DAY,
-    "week": budget_pb2.PERIOD_KIND_WEEK,
-    "month": budget_pb2.PERIOD_KIND_MONTH,
-}
-ROLLOVERS = {NONE: budget_pb2.ROLLOVER_KIND_NONE, "all": budget_pb2.ROLLOVER_KIND_ALL}
 CREATE_EPILOG = f"""
 A budget has one currency, that of its parent. Without --limit it is unlimited;
 --limit 0 is nothing. With --every the limit begins anew each day, week or month
-of --zone; --rollover says what is carried over. Role of the caller: admin.
+of --zone, or after each LENGTH; --rollover says what is carried over. The feed
+tells once in each period that a threshold is crossed. Role: admin.
 {WHERE}{ONCE}
 examples:
   spend-ledger budget create acme USD --limit 10000 --name 'Acme Inc'
   spend-ledger budget create team USD --under acme --limit 500 --max-hold 20
   spend-ledger budget create lab USD --limit 90 --every month --rollover 10
+  spend-ledger budget create bot USD --limit 5 --every 6h \\
+      --from 2026-01-01T00:00:00Z --thresholds 90,100
 """
 GRANT_EPILOG = f"""
 Adds money to a budget, beside its limit; a deficit is repaid first. The same
@@ -52,6 +48,7 @@ examples:
   spend-ledger budget limit team 750
   spend-ledger budget limit team 750 --every month --zone Europe/Berlin
   spend-ledger budget limit team --every none --rollover none
+  spend-ledger budget limit team --thresholds 80,100 --thresholds-of spent
   spend-ledger budget limit team none --max-hold 20 --max-open-holds 50
   spend-ledger budget limit team --max-hold none
 """
@@ -79,7 +76,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="", help="for people")
     parser.add_argument("--limit", metavar="AMOUNT", help="how much it may spend (unlimited)")
     _add_caps(parser)
-    _add_period(parser)
+    add_terms(parser)
     _finish(parser)
 
 
@@ -93,7 +90,7 @@ def create(arguments: argparse.Namespace) -> int:
             display_name=arguments.name,
             limit=arguments.limit,
             **{field: value for field, value in _named(arguments, *CAPS).items() if value is not None},
-            **_periods(arguments),
+            **terms(arguments),
         )
         return ledger.ask(ledger.stubs.budgets.CreateBudget, request)
 
@@ -123,15 +120,15 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("budget", metavar="BUDGET")
     parser.add_argument("limit", nargs="?", metavar="AMOUNT", help="how much it may spend; none is unlimited")
     _add_caps(parser)
-    _add_period(parser)
+    add_terms(parser)
     _finish(parser)
 
 
 def limit(arguments: argparse.Namespace) -> int:
-    changed = _named(arguments, "limit", *CAPS) | _periods(arguments)
+    changed = _named(arguments, "limit", *CAPS) | terms(arguments)
     if not changed:
         raise CannotReach(
-            "Say what is to be changed: an amount, --credit-line, --max-hold, --max-open-holds, --every or --rollover."
+            "Say what is to be changed: an amount, or one of the options that spend-ledger budget limit --help lists."
         )
 
     def call(ledger: Ledger, key: str) -> Awaitable[Any]:
@@ -188,24 +185,6 @@ def _add_caps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-open-holds", type=_count, metavar="N", help="how many holds may be open at a time")
 
 
-def _add_period(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--every", choices=tuple(PERIODS), help="when the limit begins anew (never)")
-    parser.add_argument("--zone", default="", help="with --every: whose clocks, such as Europe/Berlin (UTC)")
-    parser.add_argument("--rollover", metavar="none|all|AMOUNT", help="what is carried over, at most (none)")
-
-
-def _periods(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was said of periods, and nothing of the rest."""
-    if arguments.zone and not arguments.every:
-        raise CannotReach("--zone says whose days, weeks or months they are: give --every with it.")
-    found: dict[str, Any] = {}
-    if arguments.every:
-        found["period"] = budget_pb2.Period(kind=PERIODS[arguments.every], zone=arguments.zone)
-    if arguments.rollover:
-        found["rollover"] = _rollover(arguments.rollover)
-    return found
-
-
 def _count(text: str) -> int | str:
     if text == NONE:
         return NONE
@@ -218,15 +197,6 @@ def _named(arguments: argparse.Namespace, *fields: str) -> dict[str, Any]:
     """The fields that were named; None for one that is taken away."""
     given = {field: getattr(arguments, field) for field in fields}
     return {field: None if value == NONE else value for field, value in given.items() if value is not None}
-
-
-def _rollover(text: str) -> budget_pb2.Rollover:
-    kind = ROLLOVERS.get(text)
-    return (
-        budget_pb2.Rollover(kind=budget_pb2.ROLLOVER_KIND_CAP, cap=text)
-        if kind is None
-        else budget_pb2.Rollover(kind=kind)
-    )
 
 
 def _change(arguments: argparse.Namespace, call: Call, done: str) -> int:

@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, Command] = {
     "create": Command("Make a budget.", changes.CREATE_EPILOG, changes.add_create, changes.create),
     "grant": Command("Add money to a budget.", changes.GRANT_EPILOG, changes.add_grant, changes.grant),
     "limit": Command(
-        "Change the limit, the caps and the periods of a budget.",
+        "Change the limit of a budget, its caps, periods and thresholds.",
         changes.LIMIT_EPILOG,
         changes.add_limit,
         changes.limit,

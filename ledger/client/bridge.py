@@ -221,6 +221,7 @@ class LedgerSync(_Wrapped[Ledger]):
     create_budget = _waiting(Ledger.create_budget)
     grant_budget = _waiting(Ledger.grant_budget)
     get_budget = _waiting(Ledger.get_budget)
+    verify_write = _waiting(Ledger.verify_write)
     ask = _waiting(Ledger.ask)
     execute = _waiting(Ledger.execute)
     stubs = property(lambda self: self._inner.stubs)

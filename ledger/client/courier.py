@@ -93,8 +93,6 @@ class Courier:
 
     def _returned(self, trip: "asyncio.Task[None]") -> None:
         self._trips.discard(trip)
-        # After one that broke there may be somebody left to be fetched.
-        self._depart()
         if not trip.cancelled():
             trip.result()
 

@@ -5,7 +5,7 @@ Answers are the messages of ledger.v1, which are typed and plain: a class beside
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypedDict, TypeVar, Unpack
@@ -23,7 +23,7 @@ from ledger.client.messages import Amount, decimal, money
 from ledger.client.operations import Operations
 from ledger.client.retry import Backoff, until_answered
 from ledger.client.watching import watch
-from ledger.v1 import budget_pb2, feed_pb2
+from ledger.v1 import budget_pb2, feed_pb2, write_pb2
 from ledger.v1 import hold_pb2 as pb
 
 Request = TypeVar("Request")
@@ -233,6 +233,28 @@ class Ledger(Operations):
         """A budget with its balances."""
         request = budget_pb2.GetBudgetRequest(budget_id=budget_id)
         return (await self.ask(self.stubs.budgets.GetBudget, request, timeout=timeout)).budget
+
+    async def verify_write(
+        self,
+        claim: write_pb2.WriteClaim,
+        *,
+        operation_id: str = "",
+        sent: tuple[str, str] | None = None,
+        call_deadline: datetime | None = None,
+        timeout: timedelta | None = None,
+    ) -> write_pb2.VerifyWriteResponse:
+        """Holds what the caller believes against the rows: MATCH, MISMATCH by field (a case is opened), or NOT_FOUND.
+
+        About a hold, or a command that was `sent`: its name, such as "Reserve", and its key. The answer says what it proves. When
+        the call that may have written it ran out of time, or will, is its `call_deadline`: without it "not found" is never final.
+        """
+        request = write_pb2.VerifyWriteRequest(operation_id=operation_id, claim=claim)
+        if sent is not None:
+            command, key = sent
+            request.sent.CopyFrom(write_pb2.SentCommand(command=command, idempotency_key=key))
+        if call_deadline is not None:
+            request.call_deadline.FromDatetime(call_deadline)
+        return await self.ask(self.stubs.writes.VerifyWrite, request, timeout=timeout)
 
     async def ask(
         self, rpc: Callable[[Request], Awaitable[Response]], request: Request, *, timeout: timedelta | None = None

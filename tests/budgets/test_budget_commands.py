@@ -183,8 +183,20 @@ async def test_a_budget_with_periods(
         await typed.run("limit", "team", "--every", "none", "--rollover", "none")
         changed = (await typed.json("show", "team"))["budget"]
         assert (changed["limit"], changed["period"]["kind"]) == ("30", "PERIOD_KIND_NONE")
-        _, err = await typed.run("limit", "team", "--zone", "Asia/Tokyo", status=2)
-        assert "give --every with it" in err
+        await typed.run("limit", "team", "--thresholds", "90,50", "--thresholds-of", "spent", "--every", "6h",
+                        "--from", "2026-01-01T02:00:00+01:00")  # fmt: skip
+        changed = (await typed.json("show", "team"))["budget"]
+        assert changed["period"]["kind"] == "PERIOD_KIND_FIXED"
+        assert (changed["period"]["length"], changed["period"]["anchor_time"]) == ("21600s", "2026-01-01T01:00:00Z")
+        assert changed["thresholds"] == {"percents": [50, 90], "basis": "THRESHOLD_BASIS_SPENT"}
+        await typed.run("limit", "team", "--thresholds", "none")
+        assert (await typed.json("show", "team"))["budget"]["thresholds"]["percents"] == []
+        for wrong, says in (
+            (("--zone", "Asia/Tokyo"), "give --every with them"),
+            (("--thresholds-of", "spent"), "give --thresholds with it"),
+            (("--every", "6h"), "period.anchor_time must be given for FIXED"),
+        ):
+            assert says in (await typed.run("limit", "team", *wrong, status=2))[1]
         whole = await typed.json("create", "lab", "USD", "--limit", "1", "--every", "day", "--rollover", "all")
         assert whole["budget"]["rollover"]["kind"] == "ROLLOVER_KIND_ALL"
         await typed.run("create", "key", "USD", "--limit", "1")
@@ -315,6 +327,10 @@ def test_each_has_help_with_examples(name: str, capsys: pytest.CaptureFixture[st
 def test_what_cannot_be_is_said_before_anything_is_asked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for terms in (["--every", "year"], ["--from", "2026-01-01"], ["--from", "noon"], ["--thresholds", "half"]):
+        with pytest.raises(SystemExit):
+            main(["budget", "limit", "team", *terms])
+        assert "such as" in " ".join(capsys.readouterr().err.split())
     for wrong in (["limit", "team", "--max-open-holds", "many"], ["move", "team"], ["grant", "team", "1", "USD"]):
         with pytest.raises(SystemExit) as ended:
             main(["budget", *wrong])

@@ -61,6 +61,16 @@ async def test_what_met_no_wire_was_not_done() -> None:
             await ledger.release("op", timeout=seconds(0))
 
 
+async def test_who_waits_for_a_connection_is_told_of_the_close() -> None:
+    ledger = Ledger.connect("127.0.0.1:1", "token", timeout=seconds(60))
+    asked = [asyncio.create_task(call) for call in (ledger.create_budget("b", currency="USD"), ledger.release("op"))]
+    await asyncio.sleep(0.05)
+    await ledger.close()
+    ended = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 5)
+    assert [type(error) for error in ended] == [NotDone, NotDone]
+    assert all("closed" in str(error) for error in ended)
+
+
 async def test_a_feed_that_falls_silent_is_given_up_when_patience_ends(database_url: str, tmp_path: Path) -> None:
     async with (
         serving(database_url, tmp_path) as served,

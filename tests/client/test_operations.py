@@ -1,5 +1,6 @@
 """The commands that no guard asks for, as typed calls: attempts, receipts, deliveries, cancels and corrections."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from ledger.client import Refused, dispatch, usage_evidence
 from ledger.domain.model import Role
-from ledger.v1 import hold_pb2
+from ledger.v1 import hold_pb2, write_pb2
 from tests.client.sdk import SEVEN, TEN, reason, refusal, sdk, state
 from tests.service.harness import NONCE, serving
 
@@ -55,6 +56,23 @@ async def test_a_cancel_says_what_stopped_and_what_remains(database_url: str, tm
         assert stopped.stopped == hold_pb2.STOPPED_PERMISSION_TO_SEND
         assert (state(stopped.hold), stopped.unsettled.amount) == ("OUTCOME_UNKNOWN", "10")
         assert (await ledger.cancel("sent", "the user left")).replayed
+
+
+async def test_what_a_caller_believes_is_held_against_the_rows(database_url: str, tmp_path: Path) -> None:
+    """After a write whose answer never came: by the key that was sent, until "not there" is final."""
+    async with serving(database_url, tmp_path) as served, sdk(served) as ledger:
+        await served.budget()
+        await ledger.reserve("op", budgets=["team"], quote=TEN)
+        done = write_pb2.WriteClaim(claims_outcome=True, operation_id="op", state=hold_pb2.HOLD_STATE_RESERVED)
+        found = await ledger.verify_write(done, sent=("Reserve", "op/reserve"))
+        assert (found.verdict, found.invocation.command) == (write_pb2.WRITE_VERDICT_MATCH, "Reserve")
+        wrong = write_pb2.WriteClaim(state=hold_pb2.HOLD_STATE_SETTLED)
+        found = await ledger.verify_write(wrong, operation_id="op")
+        assert [difference.field for difference in found.differences] == ["state"]
+        an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        for deadline, final in ((None, False), (an_hour_ago, True)):
+            found = await ledger.verify_write(done, sent=("Reserve", "other/reserve"), call_deadline=deadline)
+            assert (found.verdict, found.final) == (write_pb2.WRITE_VERDICT_NOT_FOUND, final)
 
 
 async def test_finance_corrects_what_it_has_seen(database_url: str, tmp_path: Path) -> None:
