@@ -86,8 +86,13 @@ def _foreign(quote: Quote, usage: Usage, card: PriceCard | None) -> tuple[str, .
     if quote.provider and usage.provider != quote.provider:
         reasons.append(f"provider is {usage.provider or 'not given'}, quoted was {quote.provider}")
     serves = card.serves if card is not None else quote.model.__eq__
-    if quote.model and usage.served_model and not serves(usage.served_model):
-        reasons.append(f"served model {usage.served_model} is not {quote.model} or one of its aliases")
+    # What the caller states does not outweigh what the provider's own document says.
+    named = dict.fromkeys((usage.model, usage.read_model)) if quote.model else ()
+    reasons += [
+        f"served model {served} is not {quote.model} or one of its aliases"
+        for served in named
+        if served and not serves(served)
+    ]
     return tuple(reasons)
 
 

@@ -1718,7 +1718,9 @@ class UsageEvidence(_message.Message):
     CHARGED_FIELD_NUMBER: _builtins.int
     source: Global___EvidenceSource.ValueType
     provider: _builtins.str
-    """Who was charged for: must fit the quote. Empty model: the one in the usage object, or the quote's."""
+    """Who was charged for: must fit the quote. Empty model: the one in the usage object, which must fit the quote in any case, or
+    the quote's.
+    """
     model: _builtins.str
     service_tier: _builtins.str
     """The tier that served the call; the quoted one if empty and the usage object does not say."""

@@ -37,6 +37,8 @@ class EarlyEvidence(NaiveModel):
             request.dispatch.nonce = f"nonce-{operation}-0123456789"
         return request
 
+    # Few at a time, or the lives are of little else.
+    @precondition(lambda self: len(self.parked) < 2)
     @rule(cost=AMOUNTS, receipt=st.sampled_from(["", "rcpt-1"]), again=st.booleans())
     def evidence_before_its_hold(self, cost: Decimal, receipt: str, again: bool) -> None:
         operation = f"early-{len(self.early)}"

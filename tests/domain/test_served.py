@@ -23,6 +23,7 @@ CALLS = """
         ("model=gpt-mini", "served model gpt-mini is not gpt or one of its aliases"),
         ("read_model=gpt-mini", "served model gpt-mini is not gpt or one of its aliases"),
         ("model=gpt-mini read_model=gpt", "served model gpt-mini is not gpt"),
+        ("model=gpt read_model=gpt-mini", "served model gpt-mini is not gpt"),
     ],
 )
 def test_what_was_not_quoted_settles_nothing(served: str, reason: str) -> None:
