@@ -1724,7 +1724,9 @@ class UsageEvidence(_message.Message):
     """
     model: _builtins.str
     service_tier: _builtins.str
-    """The tier that served the call; the quoted one if empty and the usage object does not say."""
+    """The tier that served the call; the quoted one if empty and the usage object does not say. If that says another one than is
+    stated here, other than the standard one, the evidence is rejected.
+    """
     adapter: _builtins.str
     """Who read the provider's answer."""
     adapter_revision: _builtins.str
