@@ -8,6 +8,7 @@
 The record of what was observed stays for ever; what is parked is a place in a queue, and goes with what became of it.
 """
 
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from ledger.domain.commands import FileParked, Resolve
 from ledger.domain.filing import identity_of, to_document
 from ledger.domain.incidents import incident_id, open_case
 from ledger.domain.keeping import kind_of, record, source_of
-from ledger.domain.model import Classification
+from ledger.domain.model import Classification, Role
 from ledger.domain.policies import BUILT_IN_NAME
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import recognised, replayed, resolve
@@ -34,22 +35,29 @@ def report(work: Work, command: Resolve) -> Outcome:
     """The rule of Resolve: evidence of a hold resolves it, evidence without one is parked."""
     if command.hold_key in work.loaded.holds or not can_wait(command.evidence):
         return resolve(work, command)
-    identity = identity_of(command)
-    signs = signs_of(work, command.hold_key)
-    if any(sign.identity == identity for sign in signs):
-        return Outcome(applied=False, parked=True)
-    tenant = command.caller.tenant
-    orphan = orphan_case(command)
-    if any(sign.incident_id == orphan for sign in signs):
-        return Outcome(applied=False, parked=True, incident_id=orphan)
+    known = _reported(work, command)
+    if known is not None:
+        return known
+    tenant, signs = command.caller.tenant, signs_of(work, command.hold_key)
     if sum(sign.identity is not None for sign in signs) >= MOST_FACTS:
         return _full(work, command, f"{MOST_FACTS} different reports wait for it already")
     if work.waiting[tenant] >= MOST_PARKED:
         return _full(work, command, f"{MOST_PARKED} reports of the tenant wait already", of_tenant=True)
     # From here it succeeds.
     work.waiting[tenant] += 1
-    _park(work, command, identity)
+    _park(work, command)
     return Outcome(parked=True)
+
+
+def _reported(work: Work, command: Resolve) -> Outcome | None:
+    """The answer to a report that waits already, or waited in vain; None if it does neither."""
+    identity, orphan = identity_of(command), orphan_case(command)
+    for sign in signs_of(work, command.hold_key):
+        if sign.identity == identity:
+            return Outcome(applied=False, parked=True)
+        if sign.incident_id == orphan:
+            return Outcome(applied=False, parked=True, incident_id=orphan)
+    return None
 
 
 def orphan_case(command: Resolve) -> UUID:
@@ -67,10 +75,12 @@ def parked_before(work: Work, command: Resolve) -> Outcome:
     if hold is not None:
         known = recognised(work, command, hold)
         return resolve(work, command) if known is None else replayed(hold, known)
-    answer = report(work, command)
-    if answer.refusal is not None or answer.applied:
-        raise StaleRows(command.operation_id)
-    return answer._replace(replayed=True)
+    # Under its key it is the report that was parked then, also if its actor has another role by now.
+    for role in Role:
+        known = _reported(work, replace(command, caller=command.caller._replace(role=role)))
+        if known is not None:
+            return known._replace(replayed=True)
+    raise StaleRows(command.operation_id)
 
 
 def file_parked(work: Work, command: FileParked) -> Outcome:
@@ -95,7 +105,7 @@ def file_parked(work: Work, command: FileParked) -> Outcome:
     return Outcome(incident_id=opened, parked=True)
 
 
-def _park(work: Work, command: Resolve, identity: bytes) -> None:
+def _park(work: Work, command: Resolve) -> None:
     caller, evidence = command.caller, command.evidence
     evidence_id = record(work, command, 1, Classification.PARKED, BUILT_IN_NAME)
     work.decision.parked.append(
@@ -103,7 +113,7 @@ def _park(work: Work, command: Resolve, identity: bytes) -> None:
             tenant=caller.tenant,
             operation_id=command.operation_id,
             evidence_id=evidence_id,
-            identity=identity,
+            identity=identity_of(command),
             kind=kind_of(evidence),
             source=source_of(evidence),
             actor=caller.actor,

@@ -1,5 +1,6 @@
 """What the key of a report says that came before its hold."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -12,6 +13,7 @@ from tests.domain.table import run
 
 ORG = "adm: budget org USD 10 -> ok\n"
 GATEWAY = Caller("t1", "gw", Role.GATEWAY)
+CHARGE = Usage("PROVIDER_RESPONSE", "acme", "", "", "sdk", "7", charged=Decimal(4), charged_currency="USD")
 
 
 def test_the_same_key_with_other_content_is_a_mismatch_before_and_after_the_reserve() -> None:
@@ -79,10 +81,22 @@ def test_the_key_of_a_report_that_waited_in_vain_is_decided_on_when_the_hold_has
     )
 
 
+def test_a_key_of_parked_evidence_is_the_same_report_when_its_actor_has_another_role() -> None:
+    world = run(ORG + "charge op1 4 key=k1 -> ok parked")
+    again = Resolve(GATEWAY._replace(role=Role.FINANCE), "k1", "op1", CHARGE)
+    for end in ("waits op1 1", "after 24h\nworker orphan\nwaits op1 0"):
+        run(end, world)
+        (outcome,) = world.step(again)
+        assert (outcome.parked, outcome.replayed, outcome.applied) == (True, True, False)
+    assert outcome.incident_id is not None
+    # Under another key it is another report, which may be believed.
+    (outcome,) = world.step(replace(again, key="k2"))
+    assert outcome.applied
+
+
 def test_a_key_of_parked_evidence_that_is_neither_there_nor_a_case_is_loaded_again() -> None:
     """Between the look for the hold and the look for what waits the hold came, and the evidence was filed."""
     world = run(ORG + "charge op1 4 key=k1 -> ok parked")
     world.parked.clear()
-    usage = Usage("PROVIDER_RESPONSE", "acme", "", "", "sdk", "7", charged=Decimal(4), charged_currency="USD")
     with pytest.raises(StaleRows):
-        decide(world.load([again := Resolve(GATEWAY, "k1", "op1", usage)]), [again])
+        decide(world.load([again := Resolve(GATEWAY, "k1", "op1", CHARGE)]), [again])
