@@ -272,6 +272,7 @@ STATEMENTS = (
         provider_receipt text COLLATE "C",
         digest bytea,
         fact bytea NOT NULL,
+        payload_digest bytea,
         body jsonb,
         CONSTRAINT evidence_pkey PRIMARY KEY (tenant, operation_id, evidence_id),
         CONSTRAINT evidence_classification_is_known

@@ -32,7 +32,8 @@ class Bridge:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        # A handler of signals may call the client in the middle of a call of the client.
+        self._lock = threading.RLock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="ledger-client", daemon=True)
         self._thread.start()

@@ -191,12 +191,19 @@ class Ledger(Operations):
         period: budget_pb2.Period | None = None,
         rollover: budget_pb2.Rollover | None = None,
         credit_line: Amount | None = None,
+        max_hold: Amount | None = None,
+        max_open_holds: int | None = None,
+        thresholds: budget_pb2.Thresholds | None = None,
         parent_id: str = "",
         display_name: str = "",
         key: str | None = None,
         timeout: timedelta | None = None,
     ) -> budget_pb2.CreateBudgetResponse:
-        """Adds a budget to the tree. Without a limit it is unlimited; 0 is nothing; it is for each period."""
+        """Adds a budget to the tree. Without a limit it is unlimited; 0 is nothing; it is for each period.
+
+        The caps are for one hold, and for how many are open at a time. The feed tells of 50, 80 and 100 percent of what is used,
+        unless `thresholds` says otherwise.
+        """
         request = budget_pb2.CreateBudgetRequest(
             idempotency_key=key or permission_key(budget_id, "create"),
             budget_id=budget_id,
@@ -207,6 +214,9 @@ class Ledger(Operations):
             period=period,
             rollover=rollover,
             credit_line=None if credit_line is None else decimal(credit_line),
+            max_hold=None if max_hold is None else decimal(max_hold),
+            max_open_holds=max_open_holds,
+            thresholds=thresholds,
         )
         return await self.ask(self.stubs.budgets.CreateBudget, request, timeout=timeout)
 

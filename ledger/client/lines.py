@@ -76,6 +76,10 @@ class Batching:
     most_bytes: int = 1024 * 1024
     on_the_wire: int = 3
 
+    def __post_init__(self) -> None:
+        if min(self.most_commands, self.most_bytes, self.on_the_wire) < 1:
+            raise ValueError(f"each bound of {self} must be 1 or more: nothing would ever be sent")
+
 
 # What protobuf writes around a command of a batch, at most.
 _FRAME_BYTES: Final = 8

@@ -100,12 +100,14 @@ def usage_evidence(
     service_tier: str = "",
     adapter: str = "",
     adapter_revision: str = "",
+    payload_digest: str = "",
     source: pb.EvidenceSource.ValueType = pb.EVIDENCE_SOURCE_PROVIDER_RESPONSE,
 ) -> pb.UsageEvidence:
     """What the provider counted or charged; exactly one of three. `receipt` is the provider's id for the accepted call.
 
     `usage`: its response (as JSON gives it), of which only the usage is taken; `api_flavor` says how to read it, such as
     "openai.chat". `buckets`: disjoint quantities by the names of BucketUsage. `charged`: an amount and its currency.
+    `payload_digest`: SHA-256 of the whole response as it came, in hexadecimal, if you keep that.
     """
     if sum(given is not None for given in (usage, buckets, charged)) != 1:
         raise ValueError("give one of usage, buckets and charged")
@@ -117,6 +119,7 @@ def usage_evidence(
         adapter=adapter,
         adapter_revision=adapter_revision,
         provider_receipt=receipt,
+        payload_digest=payload_digest,
     )
     if usage is not None:
         evidence.provider_usage.json = usage_in(usage)

@@ -11,10 +11,10 @@ from ledger.domain.holds import become_released, become_unknown, facts, is_being
 from ledger.domain.model import Axis, Execution, Hold
 from ledger.domain.needs import budget_of
 from ledger.domain.observations import observe
-from ledger.domain.permission import Denial, Stopped, denial, permit
+from ledger.domain.permission import Denial, Stopped, permit
 from ledger.domain.refusals import Reason
 from ledger.domain.resolving import may_settle_never_sent, settle_never_sent
-from ledger.domain.signs import waiting_for
+from ledger.domain.signs import denied_by_now, waiting_for
 from ledger.domain.states import HoldState
 from ledger.domain.trees import is_closed
 from ledger.domain.work import Work, no_hold, refuse
@@ -26,7 +26,7 @@ def begin_dispatch(work: Work, command: BeginDispatch) -> Outcome:
         return no_hold(command)
     if hold.state is not HoldState.RESERVED:
         # Not an error: the caller learns the state, whether it may send, and what it can do if not.
-        denied = denial(hold, command.dispatch, work.now)
+        denied = denied_by_now(work, hold, command.dispatch)
         # A nonce that had an attempt gets no other: a late repeat of what it asked for then would be taken for the new one's.
         had_one = {hold.owner, *work.loaded.ended.get(command.hold_key, ())}
         if denied is not Denial.ATTEMPT_ENDED or command.dispatch.nonce_hash in had_one:

@@ -142,6 +142,7 @@ class Usage:
     `model` and `service_tier` are as the caller stated them, '' if it did not. `document` is the usage object as the provider
     sent it, if it did. Then `buckets`, `read_model` and `read_tier` are what was read from it, and `defects` says what kept it
     from being read in full (a billable field that is absent, a negative bucket). `charged` is the amount, for a FIXED quote.
+    `payload_digest` is of the provider's whole answer, which the ledger never sees; it is provenance, and no part of the content.
     """
 
     source: str
@@ -161,6 +162,7 @@ class Usage:
     observed_at: datetime | None = None
     read_model: str = ""
     read_tier: str = ""
+    payload_digest: bytes | None = None
 
     @property
     def served_model(self) -> str:
@@ -232,6 +234,7 @@ class NoCostProof:
     provider_request_id: str = ""
     observed_at: datetime | None = None
     nonce: str = field(default="", repr=False)
+    payload_digest: bytes | None = None
 
     @property
     def nonce_hash(self) -> bytes:

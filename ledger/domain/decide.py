@@ -42,9 +42,9 @@ from ledger.domain.limits import update_budget
 from ledger.domain.model import Hold
 from ledger.domain.money import CONTEXT
 from ledger.domain.parking import file_parked, parked_before, report
-from ledger.domain.permission import denial
 from ledger.domain.refusals import Reason, Refusal
 from ledger.domain.reports import record_delivery, record_receipt
+from ledger.domain.signs import denied_by_now
 from ledger.domain.trees import close_budget, move_budget, standing
 from ledger.domain.verifying import verify_write
 from ledger.domain.work import Work, of_newer_version, refuse
@@ -191,7 +191,7 @@ def _replay_on_hold(work: Work, command: HoldCommand, receipt: Receipt) -> Outco
     superseded_by = _superseded_since(work, hold, receipt)
     if dispatch is None:
         return Outcome(hold=hold, replayed=True, applied=False, superseded_by=superseded_by)
-    denied = denial(hold, dispatch, work.now)
+    denied = denied_by_now(work, hold, dispatch)
     return Outcome(
         hold=hold,
         replayed=True,

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from ledger.domain.canonical import digest
-from ledger.domain.cards import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, PriceCard
+from ledger.domain.cards import GROUP_OF_BUCKET, INPUT_GROUP, OUTPUT_GROUP, STANDARD_TIER, PriceCard
 from ledger.domain.commands import NoCostProof, Usage
 from ledger.domain.model import Caller, Classification, Hold, Role
 from ledger.domain.money import ZERO, fits, plain, total
@@ -129,6 +129,9 @@ def _metered(
         return ZERO, (), ("a METERED quote is resolved by usage, not by an amount",)
     if usage.defects:
         return ZERO, (), usage.defects
+    if usage.service_tier and usage.read_tier not in ("", STANDARD_TIER, usage.service_tier):
+        # Of a batch a provider may say that it is standard. Any other tier that it names is the one that it charges.
+        return ZERO, (), (f"the usage object says tier {usage.read_tier}, stated was {usage.service_tier}",)
     if tier not in quote.service_tiers:
         return ZERO, (), (f"served tier {tier} is not in the quote",)
     there = _prices(quote, card)

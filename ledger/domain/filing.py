@@ -19,6 +19,7 @@ _WRITE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "charged": plain,
     "defects": list,
     "observed_at": datetime.isoformat,
+    "payload_digest": bytes.hex,
     "provider_status": str,
 }
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -26,6 +27,7 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "charged": Decimal,
     "defects": tuple,
     "observed_at": datetime.fromisoformat,
+    "payload_digest": bytes.fromhex,
     "provider_status": int,
 }
 

@@ -18,7 +18,7 @@ from ledger.domain.opening import carry_on, current_book
 from ledger.domain.permission import denial, permit
 from ledger.domain.quotes import Quote, QuoteKind, quote
 from ledger.domain.refusals import Reason, Refusal
-from ledger.domain.signs import shown, signs_of, waiting_for
+from ledger.domain.signs import denied_by_now, shown, signs_of, waiting_for
 from ledger.domain.states import HoldState, ResolutionKind
 from ledger.domain.work import Work, no_hold, of_newer_version, refuse
 
@@ -26,7 +26,7 @@ from ledger.domain.work import Work, no_hold, of_newer_version, refuse
 def reserve(work: Work, command: Reserve) -> Outcome:
     hold = work.loaded.holds.get(command.hold_key)
     if hold is not None:
-        return _existing(hold, command, work.now)
+        return _existing(work, hold, command)
     for budget_id in command.budget_ids:
         if (command.caller.tenant, budget_id) not in work.budgets:
             return refuse(
@@ -57,7 +57,7 @@ def reserve(work: Work, command: Reserve) -> Outcome:
     return _open(work, command, quoted, books)
 
 
-def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
+def _existing(work: Work, hold: Hold, command: Reserve) -> Outcome:
     """Another key with the operation of a hold: the hold if the content is the same, else a refusal that names a difference."""
     fingerprint = FINGERPRINTS.get(hold.fingerprint_version)
     if fingerprint is None:
@@ -67,7 +67,7 @@ def _existing(hold: Hold, command: Reserve, now: datetime) -> Outcome:
     if hold.fingerprint == fingerprint(command):
         if command.dispatch is None:
             return Outcome(hold=hold, applied=False, matched_by_operation=True)
-        denied = denial(hold, command.dispatch, now)
+        denied = denied_by_now(work, hold, command.dispatch)
         return Outcome(hold=hold, applied=False, matched_by_operation=True, may_send=denied is None, denial=denied)
     asked = {
         "budget_ids": (hold.budget_ids, command.budget_ids),

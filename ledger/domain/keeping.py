@@ -1,5 +1,6 @@
 """Evidence as it is kept: every observation that was reported, with its provenance, whatever became of it."""
 
+import hashlib
 from uuid import UUID
 
 from ledger.domain.commands import NoCostProof, Report, Usage
@@ -56,6 +57,7 @@ def record(
             provider_receipt=receipt_of(command),
             digest=digest,
             fact=fact,
+            payload_digest=payload_digest_of(evidence),
             body=None if known else body,
         )
     )
@@ -70,6 +72,13 @@ def kind_of(evidence: Usage | NoCostProof) -> ResolutionKind:
 def source_of(evidence: Usage | NoCostProof) -> str:
     """Where usage comes from; of a proof, its kind."""
     return evidence.source if isinstance(evidence, Usage) else evidence.kind
+
+
+def payload_digest_of(evidence: Usage | NoCostProof) -> bytes | None:
+    """Of the provider's answer, by whoever reported it; else of the usage object, if there is one."""
+    if evidence.payload_digest is None and isinstance(evidence, Usage) and evidence.document:
+        return hashlib.sha256(evidence.document.encode()).digest()
+    return evidence.payload_digest
 
 
 def receipt_of(command: Report) -> str | None:

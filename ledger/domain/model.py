@@ -259,8 +259,8 @@ class Evidence(NamedTuple):
 
     `policy` names the revision of the policy by which it was classified. `fact` is the identity of what was observed (see
     ledger.domain.evidence.fact_of), whatever can be read from it; `digest` is that of the resolution which it comes to, if it
-    comes to one. `body` is None where the hold has evidence with the same fact already, whose body it is; never of evidence that
-    is AUTHORITATIVE.
+    comes to one; `payload_digest` that of the answer in which it came. `body` is None where the hold has evidence with the same
+    fact already, whose body it is; never of evidence that is AUTHORITATIVE.
     """
 
     tenant: str
@@ -280,6 +280,7 @@ class Evidence(NamedTuple):
     provider_receipt: str | None
     digest: bytes | None
     fact: bytes
+    payload_digest: bytes | None
     body: Mapping[str, Any] | None
 
 

@@ -23,8 +23,8 @@ def bring_receipt(work: Work, hold: Hold, receipt: str | None) -> tuple[str | No
 
 
 def holder_of(work: Work, hold: Hold, receipt: str) -> str:
-    """The operation that has the receipt: the hold's own from now on, if none had it."""
-    return work.bound.setdefault((hold.tenant, hold.quote.provider, receipt), hold.operation_id)
+    """The operation that has the receipt: the hold's own, if none has it."""
+    return work.bound.get((hold.tenant, hold.quote.provider, receipt), hold.operation_id)
 
 
 def bound_elsewhere(work: Work, hold: Hold, receipt: str, holder: str) -> UUID:

@@ -44,6 +44,7 @@ def record_receipt(work: Work, command: RecordReceipt) -> Outcome:
         provider=command.provider, provider_receipt=command.provider_receipt,
     )  # fmt: skip
     if hold.provider_receipt is not None:
+        work.bind(hold, command.provider_receipt)
         return Outcome(
             hold=hold, incident_id=accepted_twice(work, hold, hold.provider_receipt, command.provider_receipt)
         )

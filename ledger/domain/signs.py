@@ -8,8 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger.domain.attempt_commands import Cancel
-from ledger.domain.commands import BeginDispatch, Command, FileParked, Lapse, NoCostProof, Release, Reserve, Resolve
+from ledger.domain.commands import (
+    BeginDispatch,
+    Command,
+    Dispatch,
+    FileParked,
+    Lapse,
+    NoCostProof,
+    Release,
+    Reserve,
+    Resolve,
+)
 from ledger.domain.model import Hold
+from ledger.domain.permission import Denial, denial
 from ledger.domain.states import TERMINAL, HoldState, ResolutionKind
 from ledger.domain.waiting import Sign
 from ledger.domain.work import Work
@@ -30,7 +41,7 @@ def can_wait(evidence: object) -> bool:
 def signs_matter(command: Command, hold: Hold | None) -> bool:
     """Whether the command is decided on the signs of its operation."""
     if isinstance(command, Reserve):
-        return hold is None
+        return hold is None or (command.dispatch is not None and hold.state is HoldState.DISPATCHING)
     if isinstance(command, Resolve):
         if hold is None:
             return not isinstance(command, FileParked) and can_wait(command.evidence)
@@ -46,6 +57,13 @@ def signs_of(work: Work, key: tuple[str, str]) -> Sequence[Sign]:
 def waiting_for(work: Work, hold: Hold) -> tuple[Sign, ...]:
     """The evidence that waits to be filed for a hold."""
     return tuple(sign for sign in signs_of(work, (hold.tenant, hold.operation_id)) if sign.identity is not None)
+
+
+def denied_by_now(work: Work, hold: Hold, dispatch: Dispatch) -> Denial | None:
+    """Why this nonce may not send, None if it may. What waits to be filed for an attempt counts as if it were filed."""
+    if hold.state is HoldState.DISPATCHING and waiting_for(work, hold):
+        return Denial.CALL_WAS_SEEN
+    return denial(hold, dispatch, work.now)
 
 
 def shown(signs: Sequence[Sign]) -> dict[str, Any]:

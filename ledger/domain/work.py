@@ -46,8 +46,14 @@ class Work:
     def change(self, hold: Hold, **changes: Any) -> Hold:
         """The hold with the changes, one version on, to be written."""
         changed = hold._replace(updated_at=self.now, version=hold.version + 1, **changes)
+        if changed.provider_receipt is not None:
+            self.bind(changed, changed.provider_receipt)
         self.decision.holds[(hold.tenant, hold.operation_id)] = changed
         return changed
+
+    def bind(self, hold: Hold, receipt: str) -> None:
+        """What a later command of the batch is told: the hold's operation has this receipt of its provider."""
+        self.bound[(hold.tenant, hold.quote.provider, receipt)] = hold.operation_id
 
     def put(self, budget: Budget) -> Budget:
         """A budget as it is now, to be written."""

@@ -77,6 +77,7 @@ evidence = Table(
     _text("provider_receipt", null=True),
     _bytes("digest", null=True),
     _bytes("fact"),
+    _bytes("payload_digest", null=True),
     _json("body", null=True),
     CheckConstraint(
         "classification IN ('AUTHORITATIVE', 'CORROBORATING', 'ESTIMATE', 'REJECTED', 'CONFLICTING', 'PARKED')",

@@ -204,8 +204,9 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class Thresholds(_message.Message):
-    """Percents of `authority` whose crossing is told in the feed, once in each period. A budget without a limit crosses none; of an
-    authority of 0 the first use is above any percent. What is reached when it is set is crossed at once.
+    """Percents of `authority` (of a period that is over: with what was carried on out of it) whose crossing is told in the feed, once in
+    each period. A budget without a limit crosses none; of an authority of 0 the first use is above any percent. What is reached when
+    it is set is crossed at once.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -280,7 +281,7 @@ class Rollover(_message.Message):
     CAP_FIELD_NUMBER: _builtins.int
     kind: Global___RolloverKind.ValueType
     cap: _builtins.str
-    """For CAP: the most that is carried into a period."""
+    """For CAP: the most that is carried into a period, and on out of one."""
     def __init__(
         self,
         *,

@@ -288,7 +288,7 @@ class Evidence(_message.Message):
     fact: _builtins.str
     """Of what was observed, whoever saw it: equal for two witnesses of one fact."""
     payload_digest: _builtins.str
-    """Of the usage object as the provider sent it; empty without one, and where the body is not repeated."""
+    """Of the provider's answer, by whoever reported it; else of the usage object as it was brought. Empty without either."""
     body: _builtins.str
     """What was observed, as JSON: the usage object itself among it. Empty where other evidence of the operation with the same fact has it."""
     @_builtins.property

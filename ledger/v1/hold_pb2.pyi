@@ -1716,6 +1716,7 @@ class UsageEvidence(_message.Message):
     PROVIDER_USAGE_FIELD_NUMBER: _builtins.int
     BUCKETS_FIELD_NUMBER: _builtins.int
     CHARGED_FIELD_NUMBER: _builtins.int
+    PAYLOAD_DIGEST_FIELD_NUMBER: _builtins.int
     source: Global___EvidenceSource.ValueType
     provider: _builtins.str
     """Who was charged for: must fit the quote. Empty model: the one in the usage object, which must fit the quote in any case, or
@@ -1723,7 +1724,9 @@ class UsageEvidence(_message.Message):
     """
     model: _builtins.str
     service_tier: _builtins.str
-    """The tier that served the call; the quoted one if empty and the usage object does not say."""
+    """The tier that served the call; the quoted one if empty and the usage object does not say. If that says another one than is
+    stated here, other than the standard one, the evidence is rejected.
+    """
     adapter: _builtins.str
     """Who read the provider's answer."""
     adapter_revision: _builtins.str
@@ -1731,6 +1734,10 @@ class UsageEvidence(_message.Message):
     """The provider's id for the accepted call. Two of them for one hold are an incident, and so is one that another operation has."""
     response_id: _builtins.str
     """The id of the response or message that carried the usage. Of no consequence."""
+    payload_digest: _builtins.str
+    """SHA-256 of the provider's answer as it came over the wire, lower-case hex. Whoever reports keeps the answer, the ledger its
+    digest: beside the fact, of which it is no part. Empty: that of the usage object, if there is one, is kept.
+    """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1756,10 +1763,11 @@ class UsageEvidence(_message.Message):
         provider_usage: Global___ProviderUsage | None = ...,
         buckets: Global___BucketUsage | None = ...,
         charged: _money_pb2.Money | None = ...,
+        payload_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["buckets", b"buckets", "charged", b"charged", "observe_time", b"observe_time", "provider_usage", b"provider_usage", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "buckets", b"buckets", "charged", b"charged", "model", b"model", "observe_time", b"observe_time", "provider", b"provider", "provider_receipt", b"provider_receipt", "provider_usage", b"provider_usage", "response_id", b"response_id", "service_tier", b"service_tier", "source", b"source", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "buckets", b"buckets", "charged", b"charged", "model", b"model", "observe_time", b"observe_time", "payload_digest", b"payload_digest", "provider", b"provider", "provider_receipt", b"provider_receipt", "provider_usage", b"provider_usage", "response_id", b"response_id", "service_tier", b"service_tier", "source", b"source", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_usage: _TypeAlias = _typing.Literal["provider_usage", "buckets", "charged"]  # noqa: Y015
     _WhichOneofArgType_usage: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
@@ -1861,6 +1869,7 @@ class NoCostProof(_message.Message):
     ADAPTER_REVISION_FIELD_NUMBER: _builtins.int
     OBSERVE_TIME_FIELD_NUMBER: _builtins.int
     NONCE_FIELD_NUMBER: _builtins.int
+    PAYLOAD_DIGEST_FIELD_NUMBER: _builtins.int
     kind: Global___NoCostKind.ValueType
     cause: Global___NeverSentCause.ValueType
     provider_status: _builtins.int
@@ -1872,6 +1881,8 @@ class NoCostProof(_message.Message):
     """The nonce of the attempt's Dispatch. A gateway's NEVER_SENT or GATEWAY_CACHE_HIT needs it: only the process that was given
     the permission to send knows that it did not. Compared by its hash, and not kept. Finance needs none.
     """
+    payload_digest: _builtins.str
+    """Of the provider's refusal, as in UsageEvidence."""
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -1885,10 +1896,11 @@ class NoCostProof(_message.Message):
         adapter_revision: _builtins.str = ...,
         observe_time: _timestamp_pb2.Timestamp | None = ...,
         nonce: _builtins.str = ...,
+        payload_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["observe_time", b"observe_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "cause", b"cause", "kind", b"kind", "nonce", b"nonce", "observe_time", b"observe_time", "provider_request_id", b"provider_request_id", "provider_status", b"provider_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "adapter_revision", b"adapter_revision", "cause", b"cause", "kind", b"kind", "nonce", b"nonce", "observe_time", b"observe_time", "payload_digest", b"payload_digest", "provider_request_id", b"provider_request_id", "provider_status", b"provider_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

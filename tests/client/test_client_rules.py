@@ -11,6 +11,7 @@ import pytest
 
 from ledger.client import (
     Backoff,
+    Batching,
     NotDone,
     NotPermitted,
     Refused,
@@ -194,6 +195,12 @@ def test_a_relay_holds_from_the_end_on() -> None:
     ended: Relay[str, str] = Relay(lambda _: None, "e".__eq__)
     assert [ended.passes(event) for event in "aeb"] == [True, False, False]
     assert not never("e")
+
+
+@pytest.mark.parametrize("bound", ["most_commands", "most_bytes", "on_the_wire"])
+def test_bounds_within_which_nothing_could_be_sent_are_refused(bound: str) -> None:
+    with pytest.raises(ValueError, match=f"{bound}=0"):
+        Batching(**{bound: 0})
 
 
 def test_spans_are_told_exactly() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.client import Refused, dispatch, usage_evidence
 from ledger.domain.model import Role
-from ledger.v1 import hold_pb2, write_pb2
+from ledger.v1 import budget_pb2, hold_pb2, write_pb2
 from tests.client.sdk import SEVEN, TEN, reason, refusal, sdk, state
 from tests.service.harness import NONCE, serving
 
@@ -73,6 +73,17 @@ async def test_what_a_caller_believes_is_held_against_the_rows(database_url: str
         for deadline, final in ((None, False), (an_hour_ago, True)):
             found = await ledger.verify_write(done, sent=("Reserve", "other/reserve"), call_deadline=deadline)
             assert (found.verdict, found.final) == (write_pb2.WRITE_VERDICT_NOT_FOUND, final)
+
+
+async def test_a_budget_is_made_with_all_that_it_may_have(database_url: str, tmp_path: Path) -> None:
+    async with serving(database_url, tmp_path) as served, sdk(served, Role.ADMIN) as admin:
+        told = budget_pb2.Thresholds(percents=[90], basis=budget_pb2.THRESHOLD_BASIS_SPENT)
+        made = await admin.create_budget(
+            "team", currency="USD", limit=100, credit_line=5, max_hold=20, max_open_holds=3, thresholds=told
+        )
+        budget = made.budget
+        assert (budget.limit, budget.credit_line, budget.max_hold, budget.max_open_holds) == ("100", "5", "20", 3)
+        assert budget.thresholds == told
 
 
 async def test_finance_corrects_what_it_has_seen(database_url: str, tmp_path: Path) -> None:

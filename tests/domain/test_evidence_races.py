@@ -2,6 +2,8 @@
 
 from decimal import Decimal
 
+import pytest
+
 from ledger.domain.commands import Resolve, Usage
 from ledger.domain.decide import decide
 from ledger.domain.model import Caller, Role
@@ -56,6 +58,26 @@ def test_a_dispatch_after_the_race_gets_no_permission() -> None:
     hold op1 SETTLED settled=4 attempt=1 inferred=yes
     """,
         race("reserve op1 org 6 -> ok"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ("reserve op1 org 6 nonce=n1 key=k -> ok send", "reserve op1 org 6 nonce=n1 key=k -> unchanged replayed"),
+        ("reserve op1 org 6 nonce=n1 -> ok send", "reserve op1 org 6 nonce=n1 key=other -> unchanged matched"),
+        ("reserve op1 org 6 nonce=n1 -> ok send", "dispatch op1 nonce=n1 -> unchanged"),
+    ],
+)
+def test_a_permission_whose_answer_was_lost_is_not_repeated_past_the_evidence(given: str, again: str) -> None:
+    """Whoever asks again does not know that he may send, and evidence of the call was acknowledged since."""
+    run(
+        f"""
+    {again} CALL_WAS_SEEN
+    worker ok
+    hold op1 SETTLED inferred=no
+    """,
+        race(given),
     )
 
 

@@ -31,7 +31,9 @@ COUNTED = Usage("PROVIDER_RESPONSE", "acme", "gpt", "", "sdk", "7", buckets=(("i
 CHARGED = Usage("WEBHOOK", "acme", "", "", "sdk", "7", charged=Decimal("4.50"), charged_currency="USD")
 REFUSED = NoCostProof("REJECTED_BEFORE_EXECUTION", "sdk", "7", provider_status=429, provider_request_id="q1")
 # Who saw it, by which release of what, when and in which message.
-OTHER_WITNESS: dict[str, Any] = {"adapter": "litellm", "adapter_revision": "8", "observed_at": datetime.now(UTC)}
+OTHER_WITNESS: dict[str, Any] = {
+    "adapter": "litellm", "adapter_revision": "8", "observed_at": datetime.now(UTC), "payload_digest": b"p" * 32,
+}  # fmt: skip
 OTHER_USE: dict[str, Any] = {"source": "PROVIDER_RECORD", "provider_receipt": "r1", "response_id": "msg-1"}
 # What another release of the library might read.
 OTHER_READING: dict[str, Any] = {

@@ -317,7 +317,7 @@ def test_a_report_is_filed_as_it_came() -> None:
             Usage(
                 "STATEMENT", "acme", "gpt", "priority", "sdk", "7", buckets=(("input_tokens", 5), ("requests", 1)),
                 document='{"a": 1}', flavor="acme.chat", defects=("one", "two"), provider_receipt="r1", response_id="m1",
-                observed_at=world.now, read_model="gpt-2", read_tier="standard",
+                observed_at=world.now, read_model="gpt-2", read_tier="standard", payload_digest=b"p" * 32,
             ),
             attempt=1, accept_overrun_reason="agreed",
         ),

@@ -58,6 +58,41 @@ def test_of_two_holds_with_one_receipt_in_a_batch_the_first_has_it() -> None:
     )
 
 
+def test_a_receipt_that_a_hold_did_not_get_is_free_in_the_same_batch_as_after_it() -> None:
+    run(
+        SENT
+        + """
+    reserve op2 org 1 nonce=n2 -> ok send
+    reserve op3 org 1 nonce=n3 -> ok send
+    reserve op4 org 1 nonce=n4 -> ok send
+    charge op1 6 receipt=r1 -> ok
+    proof op4 NEVER_SENT cause=DNS_FAILURE nonce=n4 -> ok
+    charge op1 5 receipt=r2 -> RESOLUTION_CONFLICT                   # r1 is the receipt of op1
+    | charge op2 1 receipt=r2 -> ok
+    charge op4 1 receipt=r3 attempt=2 -> EVIDENCE_REJECTED           # op4 stays resolved, and without a receipt
+    | charge op3 1 receipt=r3 -> ok
+    hold op2 SETTLED provider_receipt=r2
+    hold op3 SETTLED provider_receipt=r3
+    hold op4 SETTLED provider_receipt=none
+    receipt op4 r1 -> EVIDENCE_REJECTED bound_to=op1
+    """
+    )
+
+
+def test_a_second_receipt_that_was_recorded_is_another_holds_in_the_same_batch() -> None:
+    run(
+        SENT
+        + """
+    reserve op2 org 1 nonce=n2 -> ok send
+    receipt op1 r1 -> ok
+    receipt op1 r2 -> ok incident
+    | charge op2 1 receipt=r2 -> ok incident
+    hold op2 SETTLED provider_receipt=none
+    incidents op2 RECEIPT_CONFLICT bound_to=op1
+    """
+    )
+
+
 def test_evidence_whose_receipt_another_operation_has_does_its_work_and_is_looked_at() -> None:
     """One answer of the provider that was reported of several calls: all but one of them are somebody else's cost."""
     run(

@@ -19,6 +19,7 @@ CALLS = """
     [
         ("tier=flex", "served tier flex is not in the quote"),
         ("read_tier=flex", "served tier flex is not in the quote"),
+        ("tier=standard read_tier=priority", "the usage object says tier priority, stated was standard"),
         ("tier=turbo", "served tier turbo is not in the quote"),
         ("model=gpt-mini", "served model gpt-mini is not gpt or one of its aliases"),
         ("read_model=gpt-mini", "served model gpt-mini is not gpt or one of its aliases"),
@@ -45,6 +46,7 @@ def test_what_was_not_quoted_settles_nothing(served: str, reason: str) -> None:
         ("tier=standard", "0.003"),  # 1000 * 2 + 100 * 10
         ("read_tier=standard", "0.003"),
         ("read_tier=standard tier=priority", "0.006"),  # the caller's word goes before what was read
+        ("read_tier=priority tier=priority", "0.006"),
         ("read_tier=priority", "0.006"),  # 1000 * 4 + 100 * 20
         ("", "0.006"),
         ("read_tier=standard read_model=gpt-2025-08-07", "0.003"),

@@ -56,7 +56,7 @@ def test_a_committed_stranger_with_the_same_number_is_not_believed(
     stranger = xid(superuser)
     evidence = Evidence(
         "acme", "a", uuid4(), 1, ResolutionKind.USAGE, Classification.REJECTED, (), "WEBHOOK", "g", "sdk", "7", "#built-in/1",
-        None, NOW, None, None, b"f", {},
+        None, NOW, None, None, b"f", None, {},
     )  # fmt: skip
     receipt = Receipt("acme", "gateway", "Reserve", "k", b"x", 1, "a", "OK", None, "RESERVED", NOW)
     opened = Incident("acme", uuid4(), "WRITE_MISMATCH", "a", NOW, {})

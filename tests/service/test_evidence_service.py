@@ -176,7 +176,7 @@ async def test_everything_that_was_reported_is_listed(database_url: str, tmp_pat
         await refusal(holds.Resolve(report(WEBHOOK, "b")))
         response = hold_pb2.EVIDENCE_SOURCE_PROVIDER_RESPONSE
         settled = await holds.Resolve(report(response, "c", provider_receipt="r1", response_id="m1"))
-        assert (await holds.Resolve(report(WEBHOOK, "d"))).replayed
+        assert (await holds.Resolve(report(WEBHOOK, "d", payload_digest="ab" * 32))).replayed
         proof = hold_pb2.NoCostProof(kind=hold_pb2.NO_COST_KIND_NEVER_SENT, adapter="sdk", nonce=NONCE)
         await refusal(holds.Resolve(hold_pb2.ResolveRequest(idempotency_key="e", operation_id="op-1", no_cost=proof)))
 
@@ -194,7 +194,8 @@ async def test_everything_that_was_reported_is_listed(database_url: str, tmp_pat
         assert [bool(row.body) for row in rows] == [True, False, True, False, True]
         assert {row.fact for row in rows[:4]} == {first.fact}
         assert len(first.fact) == 64
-        assert first.payload_digest == ground.payload_digest == hashlib.sha256(DOCUMENT.encode()).hexdigest()
+        of_the_document = hashlib.sha256(DOCUMENT.encode()).hexdigest()
+        assert [row.payload_digest for row in rows] == [*[of_the_document] * 3, "ab" * 32, ""]
         assert list(first.reasons) == ["source GATEWAY_ESTIMATE is not authoritative from role gateway"]
         assert webhook.source == WEBHOOK
         assert "corroborates and does not settle, by policy openai#1" in webhook.reasons[0]

@@ -201,6 +201,7 @@ def test_the_bounds_themselves_are_good() -> None:
         (lambda r: usage_object(r, "x" * 8193), "usage.provider_usage.json"),
         (lambda r: usage_object(r, "ä" * 4097), "usage.provider_usage.json"),
         (lambda r: usage_object(r, '{"a": "\0"}'), "usage.provider_usage.json"),
+        (lambda r: setattr(r.usage, "payload_digest", "AB" * 32), "usage.payload_digest"),
         (lambda r: r.usage.observe_time.CopyFrom(Timestamp(seconds=-1)), "usage.observe_time"),
         (lambda r: r.usage.observe_time.CopyFrom(Timestamp(seconds=2**60)), "usage.observe_time"),
         (lambda r: r.usage.observe_time.CopyFrom(Timestamp(seconds=1_700_000_000, nanos=-1)), "usage.observe_time"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from ledger.domain.model import Role
 from ledger.v1 import budget_pb2 as pb
 from ledger.v1 import journal_pb2
 from tests.service.harness import Ledger, invalid, refusal, reserve_request, resolve_request, sending_request, serving
@@ -194,3 +195,5 @@ async def the_periods_are_listed(ledger: Ledger, start: datetime, anchor: dateti
     told = await refusal(list_periods(pb.ListPeriodsRequest(budget_id="tea")))
     assert told[:2] == ("NOT_FOUND", "NOT_FOUND")
     assert await invalid(list_periods(pb.ListPeriodsRequest())) == "budget_id"
+    elsewhere = ledger.rival(Role.AUDITOR).budgets.ListPeriods(pb.ListPeriodsRequest(budget_id="team"))
+    assert (await refusal(elsewhere))[0] == "NOT_FOUND"

@@ -148,7 +148,7 @@ def receipt(key: str = "key-1", **changes: Any) -> Receipt:
 def evidence(**changes: Any) -> Evidence:
     return Evidence(
         T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",
-        "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, {"buckets": {"input_tokens": "12"}},
+        "gateway-1", "sdk", "7", "#built-in/1", None, NOON, None, None, b"o" * 32, None, {"buckets": {"input_tokens": "12"}},
     )._replace(**changes)  # fmt: skip
 
 

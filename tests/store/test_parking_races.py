@@ -69,6 +69,9 @@ def test_a_reserve_and_a_report_that_do_not_see_each_other(database: Database, s
         for connection in (parking, holding) if parks_first else (holding, parking):
             connection.commit()
     assert hold(database) == ("DISPATCHING" if sends else "RESERVED", None, False)
+    # Where the answer was lost, the same request gives no permission past the evidence.
+    (again,) = s.apply(database, [reserve])
+    assert not again.may_send
     (command,) = filings(database)
     (outcome,) = s.apply(database, [command])
     assert outcome.hold is not None

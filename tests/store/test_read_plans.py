@@ -63,6 +63,7 @@ READS: dict[str, Callable[[Connection], object]] = {
     "incidents of an operation": lambda c: read.list_incidents(c, "acme", limit=10, operation_id="template"),
     "budget": lambda c: read.get_budget(c, "acme", "org"),
     "budgets": lambda c: read.list_budgets(c, "acme", limit=10, after=("a",)),
+    "periods": lambda c: read.list_periods(c, "acme", "org", limit=10),
     "children": lambda c: read.list_budgets(c, "acme", limit=10, parent="org"),
     "card": lambda c: read.get_card(c, "acme", "gpt"),
     "entries": lambda c: read.list_entries(c, "acme", limit=10),

@@ -228,6 +228,7 @@ def test_evidence_resolutions_and_incidents(database: Database) -> None:
         observed_at=NOON,
         provider_receipt="rcpt-1",
         digest=b"d" * 32,
+        payload_digest=b"p" * 32,
         body={"document": '{"a": [1, 2.50]}', "nothing": None},
     )
     revised = s.resolution(

@@ -11,6 +11,7 @@ from ledger.domain.commands import NoCostProof, Usage
 from ledger.service.translate.fields import (
     LEAST_NONCE,
     InvalidField,
+    digest,
     empty_or_identifier,
     entries,
     identifier,
@@ -74,6 +75,7 @@ def usage(message: pb.UsageEvidence) -> Usage:
         observed(message, "usage.observe_time"),
         read_model,
         read_tier,
+        _payload_digest(message, "usage.payload_digest"),
     )
 
 
@@ -87,6 +89,7 @@ def no_cost_proof(message: pb.NoCostProof) -> NoCostProof:
         empty_or_identifier(message.provider_request_id, "no_cost.provider_request_id"),
         observed(message, "no_cost.observe_time"),
         text(message.nonce, "no_cost.nonce", least=LEAST_NONCE) if message.nonce else "",
+        _payload_digest(message, "no_cost.payload_digest"),
     )
 
 
@@ -108,3 +111,7 @@ def _normalized(document: str, flavor: str) -> Normalized:
     if "\0" in document:
         raise InvalidField("usage.provider_usage.json", "must not contain NUL")
     return normalize(flavor, document)
+
+
+def _payload_digest(message: pb.UsageEvidence | pb.NoCostProof, path: str) -> bytes | None:
+    return digest(message.payload_digest, path) if message.payload_digest else None

@@ -1,7 +1,5 @@
 """Evidence as it was kept, to the contract's messages."""
 
-import hashlib
-
 from ledger.domain.canonical import canonical
 from ledger.domain.model import Evidence
 from ledger.domain.waiting import Parked
@@ -28,10 +26,9 @@ def write_evidence(message: pb.Evidence, kept: Evidence) -> None:
     message.provider_receipt = kept.provider_receipt or ""
     message.digest = "" if kept.digest is None else kept.digest.hex()
     message.fact = kept.fact.hex()
+    message.payload_digest = "" if kept.payload_digest is None else kept.payload_digest.hex()
     if kept.body is not None:
         message.body = canonical(kept.body).decode()
-        if "document" in kept.body:
-            message.payload_digest = hashlib.sha256(kept.body["document"].encode()).hexdigest()
 
 
 def write_parked(message: pb.ParkedEvidence, parked: Parked) -> None:
