@@ -97,7 +97,11 @@ DAMAGE = [
         "is open, and has a later one",
         "DROP INDEX book_one_open_per_budget; UPDATE book SET closed = false, carried_on = 0 WHERE budget_id = 'second'",
     ),
-    ("2.10", "as if it were later than", "UPDATE book SET book_id = 'second#3' WHERE budget_id = 'second' AND closed"),
+    (
+        "2.10",
+        "as if it were later than",
+        "UPDATE book SET book_id = 'second#3' WHERE period_start = (SELECT max(period_start) FROM book WHERE closed)",
+    ),
     ("2.11", "not of one budget", "UPDATE book SET budget_id = 'second2' WHERE budget_id = 'second' AND NOT closed"),
     ("2.11", "loses 2", f"UPDATE posting SET amount = amount - 2 WHERE {INTO_THE_LAST}"),
     (

@@ -47,21 +47,14 @@ def test_a_tiny_run_has_every_figure_and_no_mismatch() -> None:
     assert "1 trials" in report.method(TINY)
 
 
-def test_a_part_is_measured_on_its_own() -> None:
-    done = run(TINY, ["client"])
-    found = document(done.notes)
-    assert found["ledger_mismatches"] == 0
-    assert "coalesced_over_alone" in found
-    assert "unary_rps" not in found
-    assert "guarded_over_raw" in report.figures(done.notes)
-    assert not done.parts
-
-
-def test_a_past_is_made_and_measured() -> None:
+def test_a_part_is_measured_on_its_own_and_a_past_is_made() -> None:
     done = run(replace(TINY, past=25), ["past"])
     found = document(done.notes)
     assert found["ledger_mismatches"] == 0
     assert {"grown_over_young", "read_grown_over_young"} <= found.keys()
+    assert "unary_rps" not in found
+    assert "grown_over_young" in report.figures(done.notes)
+    assert not done.parts
 
 
 def test_the_sql_writes_the_rows_of_the_service(server_url: str, tmp_path: Path) -> None:
