@@ -77,9 +77,9 @@ def parked_before(work: Work, command: Resolve) -> Outcome:
         return resolve(work, command) if known is None else replayed(hold, known)
     # Under its key it is the report that was parked then, also if its actor has another role by now.
     for role in Role:
-        known = _reported(work, replace(command, caller=command.caller._replace(role=role)))
-        if known is not None:
-            return known._replace(replayed=True)
+        reported = _reported(work, replace(command, caller=command.caller._replace(role=role)))
+        if reported is not None:
+            return reported._replace(replayed=True)
     raise StaleRows(command.operation_id)
 
 
