@@ -31,7 +31,9 @@ class LossyLedger(Ledger):
 
 
 async def main() -> None:
-    plan = Plan.from_json(sys.stdin.readline())
+    # Without a buffer: a line that is in the pipe already must still be there for whoever waits for it.
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as pipe:
+        plan = Plan.from_json(pipe.readline().decode())
     barrier = Barrier(plan.boundary)
     async with LossyLedger(connect(plan.address, plan.token), barrier) as ledger:
         if plan.workers:

@@ -104,7 +104,7 @@ async def kill_at_random(set_up: Stage, scene: Scene, times: int, seed: int | No
     dice.shuffle(order)
     told = Told()
     async with Provider(Modes(loses=LOSES), scene.webhooks_url).serving() as provider:
-        async with _working(_plan(scene, provider), scene, told) as seats:
+        async with _working(stream_of(scene, provider), scene, told) as seats:
             for name in order:
                 await _flow(told)
                 await asyncio.sleep(dice.uniform(0, 0.3))
@@ -151,7 +151,8 @@ def faults_after_kills(
             yield f"the settlement of {name} was acknowledged, and it is {of.get(name, 'not in the books')}"
 
 
-def _plan(scene: Scene, provider: Provider) -> Plan:
+def stream_of(scene: Scene, provider: Provider) -> Plan:
+    """What a caller of the stream is told."""
     return Plan(
         address=scene.address,
         token=scene.gateway_token,

@@ -3,6 +3,7 @@
 LEDGER_TEST_KILLS says how often each process is killed; the default is small.
 """
 
+import asyncio
 import io
 import json
 import os
@@ -21,10 +22,12 @@ import pytest
 from rich.console import Console
 
 from ledger.demo.stage import stage
-from ledger.exercise.boundaries import Boundary, Style
+from ledger.exercise.boundaries import Boundary, Modes, Style
 from ledger.exercise.cases import Case, Outcome, cases
-from ledger.exercise.kills import Killed
+from ledger.exercise.kills import Killed, stream_of
 from ledger.exercise.play import play
+from ledger.exercise.process import Caller
+from ledger.exercise.provider import Provider
 from ledger.exercise.run import SWEEP_SECONDS
 from ledger.exercise.scene import scene_on
 from ledger.exercise.screen import Ending, Screen
@@ -162,6 +165,20 @@ async def test_a_guard_that_sends_again_where_the_outcome_is_unknown_is_found_ou
     assert "NOT AS IT MUST" in shown
     assert "a guarded call was accepted 2 times" in shown
     assert "Everything is as it must be" not in shown
+
+
+async def test_a_stream_that_is_stopped_before_it_began_ends(server_url: str) -> None:
+    with stage(server_url, SWEEP_SECONDS) as set_up:
+        async with (
+            scene_on(set_up) as scene,
+            Provider(Modes(), scene.webhooks_url).serving() as provider,
+            Caller.started(stream_of(scene, provider), scene.environment) as caller,
+        ):
+            # In the pipe before the process is there to read the line before it.
+            caller.tell("stop")
+            async with asyncio.timeout(30):
+                while await caller.said() is not None:
+                    pass
 
 
 def ending_of(verdict: Verdict, laws: Any) -> Ending:
