@@ -4,11 +4,10 @@ python -m tests.acceptance.broken_server BUG
 """
 
 import sys
-from datetime import datetime
 from typing import Any
 
 from ledger.cli import main
-from ledger.domain import attempts, decide, holds, permission
+from ledger.domain import attempts, decide, holds
 from ledger.domain.batch import Outcome
 from ledger.domain.commands import Dispatch, Release
 from ledger.domain.journal import OpenBook
@@ -29,10 +28,12 @@ def refuses_what_fits() -> None:
 
 
 def permits_twice() -> None:
-    def denial(hold: Hold, dispatch: Dispatch, now: datetime) -> Any:
-        return None if hold.state is HoldState.DISPATCHING else permission.denial(hold, dispatch, now)
+    denied_by_now = attempts.denied_by_now  # type: ignore[attr-defined]
 
-    attempts.denial = denial  # type: ignore[attr-defined]
+    def denied(work: Work, hold: Hold, dispatch: Dispatch) -> Any:
+        return None if hold.state is HoldState.DISPATCHING else denied_by_now(work, hold, dispatch)
+
+    attempts.denied_by_now = denied  # type: ignore[attr-defined]
 
 
 def forgets_releases() -> None:
