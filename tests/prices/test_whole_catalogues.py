@@ -2,19 +2,18 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
 from ledger.cli import main
+from tests.recordings import DATA, needs_recordings
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 # Seconds of this process, for both.
 LONGEST = 10.0
 FILES = {"litellm": "litellm_prices.json", "genai-prices": "genai_prices_catalogue.json"}
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the catalogues are not beside the project")
+@needs_recordings
 @pytest.mark.parametrize("form", FILES)
 def test_every_entry_is_taken_partly_or_whole_or_refused_with_a_reason(
     form: str, capsys: pytest.CaptureFixture[str]

@@ -145,6 +145,11 @@ def receipt(key: str = "key-1", **changes: Any) -> Receipt:
     )
 
 
+def with_hold(hold: Hold) -> Decision:
+    """The decision to write this hold and nothing else."""
+    return Decision(holds={(hold.tenant, hold.operation_id): hold})
+
+
 def evidence(**changes: Any) -> Evidence:
     return Evidence(
         T, "op-1", UUID(int=7), 1, ResolutionKind.USAGE, Classification.AUTHORITATIVE, (), "PROVIDER_RESPONSE",

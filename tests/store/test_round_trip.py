@@ -11,8 +11,7 @@ from sqlalchemy import Table, select
 
 from ledger.domain.attempt_commands import RecordReceipt
 from ledger.domain.batch import Decision
-from ledger.domain.budget_commands import MoveBudget
-from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, GrantBudget, Resolve, Usage
+from ledger.domain.commands import BeginDispatch, CreateBudget, Dispatch, Resolve, Usage
 from ledger.domain.document_commands import PutPriceCard
 from ledger.domain.filing import filing, to_document
 from ledger.domain.model import (
@@ -26,11 +25,8 @@ from ledger.domain.model import (
     Resolution,
     Role,
 )
-from ledger.domain.needs import financial_book
-from ledger.domain.periods import PeriodKind, Rollover, RolloverKind, Schedule
 from ledger.domain.refusals import Reason
 from ledger.domain.states import HoldState, ResolutionKind
-from ledger.domain.thresholds import Basis, Thresholds
 from ledger.domain.waiting import Sign
 from ledger.store import records as r
 from ledger.store import tables as t
@@ -47,10 +43,6 @@ def stored(database: Database, table: Table) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
 
 
-def both(hold: Any) -> Decision:
-    return Decision(holds={(hold.tenant, hold.operation_id): hold})
-
-
 def test_new_hold_with_every_field(database: Database) -> None:
     given = s.hold(
         quote=s.METERED,
@@ -65,12 +57,12 @@ def test_new_hold_with_every_field(database: Database) -> None:
         usage_seen=True,
         **s.DISPATCHED,
     )
-    s.write(database, both(given))
+    s.write(database, s.with_hold(given))
     assert s.read(database, [s.settle()]).holds == {(T, "op-1"): given}
 
 
 def test_new_hold_with_few_fields(database: Database) -> None:
-    s.write(database, both(s.hold()))
+    s.write(database, s.with_hold(s.hold()))
     found = s.read(database, [s.settle()]).holds[(T, "op-1")]
     assert found == s.hold()
     assert found.state is HoldState.RESERVED
@@ -79,9 +71,9 @@ def test_new_hold_with_few_fields(database: Database) -> None:
 
 def test_changed_hold(database: Database) -> None:
     before = s.hold(labels={"a": "b"}, exclusive_key="order-1", **s.DISPATCHED)
-    s.write(database, both(before))
+    s.write(database, s.with_hold(before))
     after = before._replace(**s.SETTLED, provider_receipt="rcpt-1", updated_at=NOON + timedelta(hours=1), version=2)
-    s.write(database, both(after), s.read(database, [s.settle()]))
+    s.write(database, s.with_hold(after), s.read(database, [s.settle()]))
     found = s.read(database, [s.settle()]).holds[(T, "op-1")]
     assert found == after
     assert found.resolution_kind is ResolutionKind.USAGE
@@ -89,10 +81,10 @@ def test_changed_hold(database: Database) -> None:
 
 def test_hold_whose_attempt_failed_before_it_was_sent(database: Database) -> None:
     before = s.hold(**s.DISPATCHED)
-    s.write(database, both(before))
+    s.write(database, s.with_hold(before))
     failure = {"attempt": "1", "cause": "DNS_FAILURE", "adapter": "sdk", "adapter_revision": "7", "nonce": "6e"}
     after = before._replace(failure=failure, retry_until=NOON, lease_expires_at=None, nonce_hash=None, version=2)
-    s.write(database, both(after), s.read(database, [s.settle()]))
+    s.write(database, s.with_hold(after), s.read(database, [s.settle()]))
     assert s.read(database, [s.settle()]).holds[(T, "op-1")] == after
 
 
@@ -100,7 +92,7 @@ def test_observations_and_who_has_a_receipt(database: Database) -> None:
     bare = s.observation(observation_id=UUID(int=12), provider=None, provider_receipt=None, observed_at=None)
     s.write(database, Decision(observations=[s.observation(), bare]))
     assert [Observation._make(row) for row in stored(database, r.observation)] == [s.observation(), bare]
-    s.write(database, both(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
+    s.write(database, s.with_hold(s.hold("op-2", provider_receipt="rcpt-2", **s.DISPATCHED)))
     commands = [RecordReceipt(GATEWAY, "k", "op-9", "stripe", f"rcpt-{number}") for number in (1, 2, 3)]
     assert s.read(database, commands).bound == {(T, "stripe", "rcpt-1"): "op-1", (T, "stripe", "rcpt-2"): "op-2"}
     # The same id of another provider is another receipt.
@@ -131,66 +123,6 @@ def test_nonces_of_attempts_that_failed(database: Database) -> None:
     s.write(database, Decision(holds={(T, "op-1"): twice}, observations=[*said, other]))
     begin = BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))
     assert s.read(database, [begin]).ended == {(T, "op-1"): [b"n", b"o"]}
-
-
-def test_budgets_with_their_chains_and_books(database: Database) -> None:
-    org, team = s.budget("org", ("org",), None), s.budget("team")
-    user, other = s.budget("user", ("org", "team", "user"), "0"), s.budget("other", ("org", "other"))
-    books = [s.book(b.budget_id, floor=b.limit and Decimal(0)) for b in (org, team, user, other)]
-    books[1] = replace(
-        books[1], authority=Decimal("10"), available=Decimal("4.5"), held=Decimal(1), unknown=Decimal(2),
-        spent=Decimal("2.5"), version=12, open_holds=3, period_end=NOON + timedelta(days=1), carried=Decimal(-2),
-        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")), thresholds=Thresholds((7, 1000), Basis.SPENT), crossed=(7,),
-    )  # fmt: skip
-    decision = Decision(
-        budgets={(T, b.budget_id): b for b in (org, team, user, other)},
-        books={(T, book.book_id): book for book in books},
-    )
-    s.write(database, decision)
-    loaded = s.read(database, [s.reserve(budget_ids=("user", "nobody"))])
-    assert loaded.budgets == {(T, "org"): org, (T, "team"): team, (T, "user"): user}
-    assert loaded.books == {(T, b.book_id): b for b in books[:3]}
-    assert loaded.newest == {(T, name): f"{name}#0" for name in ("org", "team", "user")}
-
-
-def test_changed_book(database: Database) -> None:
-    before = s.book(floor=Decimal(0))
-    team = s.budget("team", ("team",))
-    s.write(database, Decision(budgets={(T, "team"): team}, books={(T, "team#0"): before}))
-    after = replace(
-        before, floor=Decimal(-3), version=6, authority=Decimal(1), available=Decimal(-3), held=Decimal(2),
-        unknown=Decimal(3), spent=Decimal(4), deficit=Decimal(5), open_holds=2, period_end=NOON + timedelta(days=1),
-        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")), carried=Decimal("0.25"),
-        thresholds=Thresholds((1, 20), Basis.SPENT), crossed=(20, 1),
-    )  # fmt: skip
-    command = s.reserve()
-    s.write(database, Decision(books={(T, "team#0"): after}), s.read(database, [command]))
-    assert s.read(database, [command]).books == {(T, "team#0"): after}
-
-
-def test_a_book_that_is_closed(database: Database) -> None:
-    given = s.hold(books=("team#0",), **s.DISPATCHED)
-    s.write(database, Decision(holds={(T, "op-1"): given}, books={(T, "team#0"): s.book(floor=Decimal(0))}))
-    closed = s.book(
-        floor=Decimal(0), closed=True, version=1, period_end=NOON + timedelta(days=1), carried=Decimal(2),
-        carried_on=Decimal("-0.75"),
-    )  # fmt: skip
-    s.write(database, Decision(books={(T, "team#0"): closed}), s.read(database, [s.settle()]))
-    assert s.read(database, [s.settle()]).books[(T, "team#0")] == closed
-
-
-def test_financial_book_is_opened_when_it_is_first_needed(database: Database) -> None:
-    given = s.hold(books=(), **s.DISPATCHED)
-    s.write(database, both(given))
-    new = financial_book(given, 3)
-    command = s.settle()
-    with database.transaction() as connection:
-        loaded, _ = load(connection, [command], 3, uuid4)
-        assert loaded.books == {(T, new.book_id): new}
-        connection.commit()
-    after = replace(new, version=2, expense=Decimal("2.25"), payable=Decimal("2.25"))
-    s.write(database, Decision(books={(T, after.book_id): after}), loaded)
-    assert s.read(database, [command], stripe=3).books == {(T, after.book_id): after}
 
 
 def test_entries_and_postings(database: Database) -> None:
@@ -256,10 +188,10 @@ def test_revisions_of_a_hold_that_was_corrected(database: Database) -> None:
     other = s.resolution(operation_id="op-2")
     corrected = s.hold(**{**s.DISPATCHED, **s.SETTLED, "revision": 2})
     for hold in (s.hold(), s.hold("op-2")):
-        s.write(database, both(hold))
+        s.write(database, s.with_hold(hold))
     for state in (s.DISPATCHED, s.SETTLED, {"revision": 2}):
         hold = s.read(database, [s.settle()]).holds[(T, "op-1")]
-        s.write(database, both(hold._replace(**state, version=hold.version + 1)), s.read(database, [s.settle()]))
+        s.write(database, s.with_hold(hold._replace(**state, version=hold.version + 1)), s.read(database, [s.settle()]))
     s.write(database, Decision(resolutions=[first, second, other]))
     assert s.read(database, [s.settle()]).resolutions == {(T, "op-1"): [first, second]}
     # Of a hold at its first revision they are needed only to correct it.
@@ -300,15 +232,9 @@ def test_what_waits_and_what_waited_in_vain(database: Database) -> None:
         assert list_parked(connection, T, limit=9).items == (s.parked(), second)
 
 
-def test_grants_by_reference(database: Database) -> None:
-    s.write(database, Decision(grants=[s.grant("po-1"), s.grant("po-2")]))
-    command = GrantBudget(ADMIN, "k", "team", Decimal(1), "USD", "po-2")
-    assert s.read(database, [command]).grants == {(T, "team", "po-2"): s.grant("po-2")}
-
-
 def test_newest_card_and_pinned_card(database: Database) -> None:
     s.write(database, Decision(cards=[s.card(1), s.card(2), s.card(1, "other")]))
-    s.write(database, both(s.hold(quote=s.METERED, books=(), **s.DISPATCHED)))
+    s.write(database, s.with_hold(s.hold(quote=s.METERED, books=(), **s.DISPATCHED)))
     put = PutPriceCard(ADMIN, "k", s.card(0))
     loaded = s.read(database, [put, s.settle()])
     assert loaded.cards == {(T, "gpt-x", 0): s.card(2), (T, "gpt-x", 2): s.card(2)}
@@ -319,65 +245,13 @@ def test_newest_card_and_pinned_card(database: Database) -> None:
 
 def test_exclusive_key_is_owned_by_an_open_hold_only(database: Database) -> None:
     command = s.reserve("op-2", exclusive_key="order-1")
-    s.write(database, both(s.hold("op-1", exclusive_key="order-1")))
+    s.write(database, s.with_hold(s.hold("op-1", exclusive_key="order-1")))
     assert s.read(database, [command]).exclusive == {(T, "order-1"): "op-1"}
     released = s.hold(
         "op-1", exclusive_key="order-1", version=2, state=HoldState.RELEASED, revision=1, settled=Decimal(0)
     )
-    s.write(database, both(released), s.read(database, [s.settle("op-1")]))
+    s.write(database, s.with_hold(released), s.read(database, [s.settle("op-1")]))
     assert s.read(database, [command]).exclusive == {}
-
-
-def test_closed_budgets_of_a_dispatch(database: Database) -> None:
-    budgets = [s.budget("org", ("org",)), replace(s.budget("team"), closed_at=NOON)]
-    s.write(database, both(s.hold()))
-    s.write(database, Decision(budgets={(T, b.budget_id): b for b in budgets}))
-    loaded = s.read(
-        database, [BeginDispatch(GATEWAY, "k", "op-1", Dispatch("nonce-0123456789", timedelta(minutes=1), "pod"))]
-    )
-    assert loaded.closed_budgets == {(T, "team")}
-    assert (loaded.books, loaded.budgets) == ({}, {})
-
-
-def test_changed_budget(database: Database) -> None:
-    org, team = s.budget("org", ("org",)), s.budget("team")
-    before = replace(s.budget("user", ("org", "team", "user")), max_hold=Decimal("2.5"), max_open_holds=3)
-    budgets = {(T, b.budget_id): b for b in (org, team, before)}
-    s.write(database, Decision(budgets=budgets, books={(T, f"{b}#0"): s.book(b) for b in ("org", "team", "user")}))
-    command = s.reserve(budget_ids=("user",))
-    assert s.read(database, [command]).budgets == budgets
-    after = replace(
-        before,
-        path=("user",),
-        display_name="Somebody",
-        limit=Decimal(7),
-        max_hold=None,
-        max_open_holds=0,
-        closed_at=NOON,
-        version=2,
-        credit_line=Decimal("1.5"),
-        schedule=Schedule(PeriodKind.FIXED, anchor=NOON.replace(microsecond=0), length=timedelta(seconds=90)),
-        rollover=Rollover(RolloverKind.CAP, Decimal("0.5")),
-        thresholds=Thresholds((5,), Basis.SPENT),
-    )
-    s.write(database, Decision(budgets={(T, "user"): after}), s.read(database, [command]))
-    assert s.read(database, [command]).budgets == {(T, "user"): after}
-
-
-def test_a_budget_that_is_to_be_moved_comes_with_all_that_is_below_it(database: Database) -> None:
-    paths = [
-        ("org",),
-        ("org", "team"),
-        ("org", "team", "user"),
-        ("org", "team", "user", "key"),
-        ("org", "lab"),
-        ("other",),
-    ]
-    budgets = {(T, path[-1]): s.budget(path[-1], path) for path in paths}
-    s.write(database, Decision(budgets=budgets, books={(T, f"{b}#0"): s.book(b) for _, b in budgets}))
-    loaded = s.read(database, [MoveBudget(ADMIN, "k", "team", "other")])
-    assert loaded.budgets == {key: budgets[key] for key in budgets if key != (T, "lab")}
-    assert loaded.books.keys() == {(T, "team#0")}
 
 
 def test_clock_and_transaction(database: Database) -> None:

@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from ledger.domain.money import plain
 from ledger.usage.catalogue import CatalogueError
 from ledger.usage.imports import Entry, genai_entries, label, sane
 from ledger.usage.litellm import litellm_entries, read_litellm
+from tests.recordings import DATA, needs_recordings
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
@@ -237,7 +236,7 @@ def test_a_model_with_a_price_that_is_none_is_refused_alone() -> None:
     }
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the price map is not beside the project")
+@needs_recordings
 def test_every_entry_of_the_map_is_accounted_for() -> None:
     document = read_litellm((DATA / "litellm_prices.json").read_text())
     found = [sane(each, ()) for each in litellm_entries(document)]

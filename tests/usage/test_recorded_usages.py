@@ -3,9 +3,6 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
-
-import pytest
 
 from ledger.domain.cards import GROUP_OF_BUCKET, STANDARD_TIER
 from ledger.domain.money import ZERO
@@ -13,14 +10,14 @@ from ledger.domain.pricing import price
 from ledger.usage import normalize
 from ledger.usage.cards import price_card
 from ledger.usage.catalogue import read_catalogue
+from tests.recordings import DATA, needs_recordings
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 FLAVORS = {("openai", "chat"): "openai.chat", ("anthropic", "default"): "anthropic.messages"}
 # The recorders' prices are those of this day: one model among them had an introductory price until the end of the month.
 RECORDED = datetime(2026, 8, 15, tzinfo=UTC)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not beside the project")
+@needs_recordings
 def test_every_priced_recording_agrees_to_the_digit() -> None:
     catalogue = read_catalogue((DATA / "genai_prices_catalogue.json").read_text(), only={"openai", "anthropic"})
     agreeing, defective = 0, []

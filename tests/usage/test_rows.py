@@ -3,16 +3,15 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger.usage.catalogue import read_catalogue
 from ledger.usage.rows import Priced, Pricer
+from tests.recordings import DATA, needs_recordings
 
 NIGHT, DAY = datetime(2026, 6, 1, 2, tzinfo=UTC), datetime(2026, 6, 1, 12, tzinfo=UTC)
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 
 EXTRACTOR = {
     "api_flavor": "chat",
@@ -176,7 +175,7 @@ def test_a_flavour_without_an_extractor_and_a_row_in_another_form() -> None:
         list(pricer().rows([{"body": {}, "extracted": []}, {"body": {}}]))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the recordings are not beside the project")
+@needs_recordings
 def test_every_recording_of_every_provider_agrees_to_the_digit() -> None:
     catalogue = read_catalogue((DATA / "genai_prices_catalogue.json").read_text())
     rows = json.loads((DATA / "provider_usages.json").read_text(), parse_float=Decimal)
